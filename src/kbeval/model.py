@@ -1,0 +1,72 @@
+"""The nouns that every part of kbeval shares. Data only: no behaviour, no input or output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One knowledge-base entry. ``text`` is the body alone; the title is not repeated in it by kbeval."""
+
+    id: str
+    text: str
+    title: str = ""
+    description: str = ""
+    filename: str = ""
+    domain: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A span of one document. ``id`` is ``DOCID#N`` with N from 0, and is never parsed back."""
+
+    id: str
+    document_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledQuery:
+    """A question and the documents that answer it, with their grades."""
+
+    id: str
+    text: str
+    relevant: Mapping[str, int] = field(default_factory=dict)
+    source: str | None = None
+    style: str | None = None
+    domain: str | None = None
+    provenance: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Qrels:
+    """Relevance judgments.
+
+    ``frame`` has the columns query (String), document (String), grade (Int64), one row a pair, sorted by
+    query (bytes, ascending), then grade (descending: ranx takes its ideal in the order given), then document
+    (bytes, descending).
+    """
+
+    frame: pl.DataFrame
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one engine returned for every query.
+
+    ``frame`` has the columns query (String), document (String), score (Float64), one row a pair, sorted by
+    query (bytes, ascending) and then in METHOD's one order: score descending, document id descending by bytes.
+    """
+
+    name: str
+    frame: pl.DataFrame
+    warnings: tuple[str, ...] = ()
