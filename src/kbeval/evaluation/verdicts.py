@@ -100,7 +100,7 @@ def verdict(
     a: ArrayLike,
     b: ArrayLike,
     strata: Sequence[str],
-    clusters: NDArray[Any],
+    clusters: ArrayLike,
     *,
     alpha: float = ALPHA,
     level: float | None = None,

@@ -28,8 +28,8 @@ def bca_interval(
 
     Whole clusters are drawn with replacement. The bias correction takes half of the resamples that equal the
     observed mean; the acceleration is the jackknife's, for a mean a sixth of its skewness over the root of n.
-    It costs ``resamples`` draws of every cluster (half a second for 7,000 clusters), so it is for the pairs that
-    are shown, and for the hundreds of clusters at which it can tell more than the t interval.
+    It costs ``resamples`` draws of every cluster (half a second for 7,000 clusters), so it is for the pairs
+    that are shown, and for the hundreds of clusters at which it can tell more than the t interval.
 
     Args:
         differences: shape (clusters,): the mean difference of each.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from kbeval.evaluation.statistics.sign_flip import SEED, sign_flip
 from kbeval.evaluation.statistics.units import ZERO, aligned, cluster_means
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
 ALPHA = 0.05
 POWER = 0.80
@@ -90,7 +90,7 @@ class PairStatistics:
 def paired(
     a: ArrayLike,
     b: ArrayLike,
-    clusters: NDArray[Any],
+    clusters: ArrayLike,
     *,
     alpha: float = ALPHA,
     family: int = 1,
