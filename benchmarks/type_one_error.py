@@ -69,7 +69,8 @@ class TestSet:
         """The mean difference of each document, shape (runs, documents)."""
         starts = np.flatnonzero(np.diff(self.documents, prepend=-1))
         sums = np.add.reduceat(differences, starts, axis=1)
-        return sums / np.bincount(self.documents)
+        means: Floats = sums / np.bincount(self.documents)
+        return means
 
 
 def mean_difference(shift: float) -> float:
