@@ -63,7 +63,8 @@ class TestSet:
         luck = random.standard_normal((runs, int(self.documents[-1]) + 1))[:, self.documents]
         own = random.standard_normal((runs, self.documents.size))
         better = np.sqrt(shared) * luck + np.sqrt(1 - shared) * own + shift
-        return np.sign(better) * DIFFERENCES[np.searchsorted(BANDS, np.abs(better))]
+        differences: Floats = np.sign(better) * DIFFERENCES[np.searchsorted(BANDS, np.abs(better))]
+        return differences
 
     def means(self, differences: Floats) -> Floats:
         """The mean difference of each document, shape (runs, documents)."""
