@@ -120,7 +120,8 @@ def load_project(config: Path | None = None, *, start: Path | None = None) -> Pr
     try:
         settings = Settings.model_validate(data)
     except ValidationError as error:
-        raise InputError(shown, **explain(error, Settings)) from None
+        words = explain(error, Settings)
+        raise InputError(shown, expected=words["expected"], found=words["found"]) from None
     root = folder if file is None else file.resolve().parent
     return Project(root=root, settings=settings, file=file)
 
