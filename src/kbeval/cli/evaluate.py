@@ -51,8 +51,14 @@ def evaluate(
     target = out or (project.root / "out" / dataset.resolve().name if foreign and dataset else project.root)
     written: list[Path] = []
     if not foreign:
-        layout = "plain" if out else "project"
-        written += write_dataset(target, data, layout=layout, escape_ids=escape_ids)
+        written += write_dataset(
+            target,
+            data.documents,
+            data.queries,
+            data.qrels,
+            layout="plain" if out else "project",
+            escape_ids=escape_ids,
+        )
     finished = run_engines(
         plans,
         data,

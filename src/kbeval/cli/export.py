@@ -29,7 +29,12 @@ def export(
     for warning in dataset.warnings:
         options.warn(warning)
     written = write_dataset(
-        out or project.root, dataset, layout="plain" if out else "project", escape_ids=escape_ids
+        out or project.root,
+        dataset.documents,
+        dataset.queries,
+        dataset.qrels,
+        layout="plain" if out else "project",
+        escape_ids=escape_ids,
     )
     judged = dataset.qrels.frame.height
     typer.echo(f"{len(dataset.documents)} documents, {len(dataset.queries)} questions, {judged} judgments")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from kbeval.errors import KbevalError
 from kbeval.evaluation.alignment import align, judge
@@ -18,7 +19,8 @@ from kbeval.evaluation.scoring import score_aligned
 from kbeval.evaluation.statistics import PairStatistics, holm, holm_levels, paired
 from kbeval.evaluation.ties import Ties, find_ties
 from kbeval.evaluation.verdicts import Verdict, verdict
-from kbeval.formats.trec import read_run
+from kbeval.formats.trec import read_run, unescape_id
+from kbeval.order import sort_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -175,6 +177,8 @@ def compare_runs(
     compiled: bool | None = None
     for source in sources:
         run = read_run(source.path, source.name)
+        if source.sidecar and source.sidecar.escaped_ids:
+            run = unescape_run(run)
         if compiled is None:
             # Runs of one comparison are mostly of one size, and one way of computing must serve them all.
             compiled = pays_to_compile(len(judgments.queries) * len(sources), run.frame.height * len(sources))
@@ -196,6 +200,16 @@ def compare_runs(
         chance=_chance(test_set, judgments, options, depth),
         warnings=warnings,
     )
+
+
+def unescape_run(run: Run) -> Run:
+    """The run with the ids that ``--escape-ids`` encoded decoded again, and in the one order of those ids."""
+    frame = run.frame
+    for column in ("query", "document"):
+        distinct = frame[column].unique()
+        decoded = [unescape_id(value) for value in distinct]
+        frame = frame.with_columns(frame[column].replace_strict(distinct, decoded, return_dtype=pl.String))
+    return replace(run, frame=sort_run(frame))
 
 
 def _measure(

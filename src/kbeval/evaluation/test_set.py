@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ import polars as pl
 from kbeval.evaluation.alignment import Domains
 from kbeval.evaluation.clusters import clusters
 from kbeval.evaluation.strata import in_order, stratum
+from kbeval.formats.dataset import corpus_hash, queries_hash, test_set_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,18 +90,12 @@ class TestSet:
 
     @cached_property
     def hash(self) -> str:
-        """Tells test sets apart: SHA-256 over every judgment in order, and the level."""
-        digest = hashlib.sha256(f"level {self.level}\n".encode())
-        ordered = self.qrels.frame.sort("query", "document")
-        for row in ordered.select("query", "document", "grade").iter_rows():
-            digest.update("\x00".join(map(str, row)).encode() + b"\n")
-        return digest.hexdigest()[:16]
+        """Tells test sets apart: a hash of the judgments and the level."""
+        return test_set_hash(self.qrels, self.level)
 
 
 def from_dataset(dataset: Dataset, *, level: int, qrels: Qrels | None = None) -> TestSet:
     """The test set of a data set, optionally with other judgments over the same documents."""
-    from kbeval.formats.dataset import corpus_hash, queries_hash
-
     return TestSet(
         qrels=qrels or dataset.qrels,
         level=level,

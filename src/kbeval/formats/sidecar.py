@@ -35,6 +35,7 @@ class Sidecar(BaseModel):
 
     Attributes:
         k: how many documents were asked for per query.
+        escaped_ids: whether the ids in the run file are percent-encoded.
         counts: queries, answered, empty (answered with nothing), errored, and facts about the index.
         errors: for each query on which the engine failed, one line.
         latencies_ms: for each query, milliseconds by stage; ``total`` is what the caller waited.
@@ -50,6 +51,7 @@ class Sidecar(BaseModel):
     queries_hash: str
     versions: dict[str, str] = {}
     store: dict[str, Any] | None = None
+    escaped_ids: bool = False
     counts: dict[str, int] = {}
     errors: dict[str, str] = {}
     latency_ms: dict[str, dict[str, float]] = {}

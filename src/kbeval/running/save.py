@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from kbeval._version import __version__
-from kbeval.evaluation.order import falling_scores
+from kbeval.order import falling_scores
 from kbeval.formats.sidecar import EngineFacts, Sidecar, sidecar_path, write_sidecar
 from kbeval.formats.trec import write_run
 from kbeval.running.runner import latency_summary
@@ -60,6 +60,7 @@ def save(
         queries_hash=queries_hash,
         versions=versions(),
         store=store,
+        escaped_ids=escape_ids,
         counts={**engine.counts(), **outcomes.counts()},
         errors=outcomes.errors,
         latencies_ms=latencies,
