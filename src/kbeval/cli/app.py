@@ -55,15 +55,10 @@ def main() -> None:
 
 
 def _run() -> int:
-    import click
-
     try:
-        # Outside click's own mode an interruption is not mistaken for exit code 1, which means something else.
+        # Outside typer's own mode an interruption is not mistaken for exit code 1, which means something else.
         code = app(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         _complain("interrupted")
         return EXIT_INTERRUPTED
     except KbevalError as error:
@@ -74,6 +69,9 @@ def _run() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN
     except Exception as error:
+        if callable(show := getattr(error, "show", None)):  # a usage error, of click or of typer's copy of it
+            show()
+            return EXIT_BROKEN
         if os.environ.get("KBEVAL_DEBUG"):
             raise
         from kbeval.secrets import one_line

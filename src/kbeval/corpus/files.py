@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from kbeval.errors import InputError, KbevalError
-from kbeval.formats.text import decode, read_bytes
+from kbeval.formats.text import read_bytes
 from kbeval.model import Document
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class FilesProvider:
 
 def read_document(file: Path, identifier: str) -> Document:
     """Reads one Markdown file: front matter (title, description, domain, anything else), then the text."""
-    text = decode(file, read_bytes(file)).replace("\r\n", "\n") + "\n"
+    text = _decoded(file).replace("\r\n", "\n") + "\n"
     fields: dict[str, Any] = {}
     if text.startswith(_FENCE + "\n"):
         head, fence, body = text[len(_FENCE) + 1 :].partition(f"\n{_FENCE}\n")
@@ -63,6 +63,15 @@ def read_document(file: Path, identifier: str) -> Document:
         filename=file.name,
         metadata=fields,
     )
+
+
+def _decoded(file: Path) -> str:
+    data = read_bytes(file)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(file, line=line, expected="UTF-8 text", found=f"byte 0x{data[error.start]:02X}") from None
 
 
 def _front_matter(file: Path, head: str) -> dict[str, Any]:

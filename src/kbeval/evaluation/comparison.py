@@ -139,6 +139,18 @@ class Comparison:
         """The run of that name."""
         return next(run for run in self.runs if run.name == name)
 
+    def difference(self, pair: PairResult, rows: NDArray[np.int64]) -> PairStatistics:
+        """A pair's difference in the primary metric over ``rows``."""
+        return statistics(
+            self.run(pair.a),
+            self.run(pair.b),
+            self.options.primary,
+            self.test_set,
+            self.options,
+            family=len(self.pairs),
+            rows=rows,
+        )
+
     def level_of(self, run: RunResult, rows: NDArray[np.int64] | None = None) -> PairStatistics:
         """A run's primary metric over ``rows``, with the interval of METHOD 4: the difference to 0."""
         values = run.values[self.options.primary.name]

@@ -14,10 +14,12 @@ from kbeval.report.tables import Table
 
 if TYPE_CHECKING:
     from kbeval.evaluation.comparison import Comparison, RunResult
+    from kbeval.evaluation.statistics import PairStatistics
 
 DIFFERING_QUERIES = 10
 MISSES = 20
 MOST_RUNS_ABREAST = 6
+MOST_PAIRS_ABREAST = 3
 _DASH = "–"
 
 
@@ -51,6 +53,8 @@ def strata_table(comparison: Comparison) -> Table:
     runs = comparison.runs
     label = comparison.options.primary.label
     headers = ["Questions", "documents", "n", "errors", *(f"{run.name} {label}" for run in runs)]
+    pairs = comparison.pairs if len(comparison.pairs) <= MOST_PAIRS_ABREAST else []
+    headers += [f"{pair.a} − {pair.b}; w/t/l; detectable" for pair in pairs]
     headers += [f"{run.name} judged@10" for run in runs]
     rows = []
     for stratum, at in comparison.test_set.stratum_rows.items():
@@ -63,6 +67,8 @@ def strata_table(comparison: Comparison) -> Table:
             row = _stratum_row(comparison, f"mean of {', '.join(styles)}", at)
             for place, run in enumerate(runs):
                 row[4 + place] = fixed(headline(comparison, run))
+            for place, pair in enumerate(pairs):
+                row[4 + len(runs) + place] = _difference_cell(pair.verdict.overall)
             rows.append(row)
         rows.append(_stratum_row(comparison, "all (trec_eval's mean)", everything))
     return Table(headers, rows, title=f"{label} by kind of question")
@@ -269,8 +275,15 @@ def _stratum_row(comparison: Comparison, name: str, at: np.ndarray) -> list[str]
     for run in comparison.runs:
         mean = run.mean(comparison.options.primary.name, at)
         cells.append(f"{fixed(mean)} {interval(comparison.level_of(run, at))}".strip())
+    if len(comparison.pairs) <= MOST_PAIRS_ABREAST:
+        cells += [_difference_cell(comparison.difference(pair, at)) for pair in comparison.pairs]
     judged = [fixed(float(run.judged[at].mean())) for run in comparison.runs]
     return [name, str(len(documents)), str(len(at)), str(errors), *cells, *judged]
+
+
+def _difference_cell(of: PairStatistics) -> str:
+    wins = f"{of.wins}/{of.ties}/{of.losses}"
+    return f"{signed(of.cluster_delta)} {interval(of)}; {wins}; {fixed(of.mdd)}"
 
 
 def _question(comparison: Comparison, index: int) -> list[str]:

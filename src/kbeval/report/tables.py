@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
+# What acts as markup wherever it stands; "_" inside a word, "<" before a blank and "[" without a link do not.
+_MARKDOWN_SPECIAL = re.compile(r"[\\`*|]|(?<!\w)_|_(?!\w)|~~|^[#>+=-](?=\s|$)|(?<=^\d)[.)](?=\s)|\](?=[(\[:])")
+_MARKDOWN_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_ENTITY = re.compile(r"&(?=#?\w+;)")
 _LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -79,7 +82,8 @@ def escape_markdown(text: str, limit: int = 160) -> str:
     line = _plain(text)
     if len(line) > limit:
         line = line[: limit - 1] + "…"
-    return _MARKDOWN_SPECIAL.sub(r"\\\1", line.replace("&", "&amp;").replace("<", "&lt;"))
+    escaped = _MARKDOWN_SPECIAL.sub(lambda match: "".join(f"\\{character}" for character in match[0]), line)
+    return _MARKDOWN_TAG.sub("&lt;", _ENTITY.sub("&amp;", escaped))
 
 
 def escape_latex(text: str) -> str:
@@ -89,7 +93,7 @@ def escape_latex(text: str) -> str:
 
 def _plain(text: str) -> str:
     kept = (" " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character for character in text)
-    return " ".join("".join(kept).split(" ")).strip() if text else ""
+    return re.sub(" +", " ", "".join(kept)).strip(" ")
 
 
 def _width(text: str) -> int:
