@@ -160,9 +160,7 @@ def _ties_by_document(tied: NDArray[np.bool_], document: pl.Series, order: Rows 
             "document": document.gather(places if order is None else order[places]),
         }
     )
-    by_document = ties.select(
-        pl.arg_sort_by("tie", "document", descending=[False, True], maintain_order=True)
-    )
+    by_document = ties.select(pl.arg_sort_by("tie", "document", descending=[False, True], maintain_order=True))
     moved: Rows = by_document.to_series().to_numpy().astype(np.uint32)
     return places, moved
 

@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TINY_DOCUMENTS = {
     "refunds": ("Refunds", "How money goes back to a customer.", "A cashier may give money back up to fifty pounds."),
@@ -98,9 +101,7 @@ def tiny(kbeval: Kbeval) -> Kbeval:
         }
         for name, (text, gold, style) in TINY_QUESTIONS.items()
     ]
-    (kbeval.folder / "corpus" / "questions.cache.json").write_bytes(
-        orjson.dumps({"format": 1, "questions": questions})
-    )
+    (kbeval.folder / "corpus" / "questions.cache.json").write_bytes(orjson.dumps({"format": 1, "questions": questions}))
     (kbeval.folder / "kbeval.toml").write_text("")
     return kbeval
 

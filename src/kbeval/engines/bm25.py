@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from kbeval.engines.base import Answer, BuildContext, Engine, EngineSettings
-from kbeval.engines.bm25_index import METHOD, B, Bm25Index, K1
+from kbeval.engines.bm25_index import K1, METHOD, B, Bm25Index
 from kbeval.engines.ranking import best_first
 
 if TYPE_CHECKING:

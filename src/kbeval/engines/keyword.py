@@ -23,7 +23,7 @@ from kbeval.engines.base import Answer, BuildContext, Engine, EngineSettings
 from kbeval.engines.ranking import best_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 # Which lines of the production service this mirrors. Whoever owns that service fills the place in; until then
 # every report says that the port is unchecked.
@@ -77,7 +77,7 @@ class KeywordEngine(Engine):
         """Reads the ``kb_documents`` rows from the evaluation database."""
         with context.store().connect() as connection:
             rows = connection.execute(
-                "SELECT id, title, filename, description FROM kb_documents ORDER BY id COLLATE \"C\""
+                'SELECT id, title, filename, description FROM kb_documents ORDER BY id COLLATE "C"'
             ).fetchall()
         return cls(rows)
 
@@ -97,7 +97,7 @@ class KeywordEngine(Engine):
         return {"documents": len(self._ids)}
 
 
-def _postings(fields: dict[str, Sequence[Counter[str]]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _postings(fields: Mapping[str, Sequence[Counter[str]]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """For each term the documents that hold it, and what it adds to each one's score."""
     total = len(next(iter(fields.values())))
     parts: defaultdict[str, defaultdict[int, float]] = defaultdict(lambda: defaultdict(float))

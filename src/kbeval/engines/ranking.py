@@ -24,5 +24,5 @@ def best_first(ids: Sequence[str], scores: NDArray[np.float64], k: int) -> list[
         threshold = np.partition(scores, len(ids) - k)[len(ids) - k]
         candidates = np.flatnonzero(scores >= threshold)
     # UTF-8 keeps the order of code points, so comparing str is comparing bytes.
-    ranked = sorted(((float(scores[i]), ids[i]) for i in candidates), reverse=True)
+    ranked = sorted(((float(scores[i]), ids[i]) for i in candidates.tolist()), reverse=True)
     return [(document, score) for score, document in ranked[:k]]

@@ -270,9 +270,7 @@ def _ranked(run: Run, alignment: Alignment, count: int) -> list[list[str]]:
     return [documents[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
 
 
-def _chance(
-    test_set: TestSet, judgments: Judgments, options: Options, depth: int | None
-) -> dict[str, float]:
+def _chance(test_set: TestSet, judgments: Judgments, options: Options, depth: int | None) -> dict[str, float]:
     """What a random order of the corpus would score; empty where the corpus is not known."""
     if not test_set.documents:
         return {}
@@ -345,9 +343,7 @@ def statistics(
         chosen = np.zeros_like(known)
         chosen[rows] = True
         known &= chosen
-    return paired(
-        left[known], right[known], test_set.clusters[known], alpha=options.alpha, family=family
-    )
+    return paired(left[known], right[known], test_set.clusters[known], alpha=options.alpha, family=family)
 
 
 def plain_t_test(a: NDArray[np.float64], b: NDArray[np.float64]) -> float | None:
