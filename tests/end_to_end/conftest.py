@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from scripted_server import ScriptedServer, serve
+
+from kbeval.engines.base import BuildContext
+from kbeval.progress import Progress, Silent
+from kbeval.store import Store, open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from kbeval.model import Document
 
 TINY_DOCUMENTS = {
     "refunds": ("Refunds", "How money goes back to a customer.", "A cashier may give money back up to fifty pounds."),
@@ -121,3 +129,27 @@ def beir(kbeval: Kbeval) -> Path:
     )
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td3\t1\n")
     return folder
+
+
+@pytest.fixture(scope="session")
+def store() -> Iterator[Store]:
+    """One evaluation database for all tests that build engines in this process."""
+    with open_store(None) as opened:
+        yield opened
+
+
+@pytest.fixture
+def scripted_server() -> Iterator[ScriptedServer]:
+    """A web server on 127.0.0.1 that says what the test tells it to."""
+    with serve() as script:
+        yield script
+
+
+@pytest.fixture
+def context(store: Store, tmp_path: Path) -> Callable[..., BuildContext]:
+    """Makes the context in which an engine is built over some documents."""
+
+    def make(documents: Sequence[Document], progress: Progress | None = None) -> BuildContext:
+        return BuildContext(documents=documents, store=lambda: store, progress=progress or Silent(), root=tmp_path)
+
+    return make

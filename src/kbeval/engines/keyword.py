@@ -66,7 +66,7 @@ class KeywordEngine(Engine):
         self.notes = (fidelity_note(),)
         fields: dict[str, list[Counter[str]]] = {name: [] for name in WEIGHTS}
         self._ids: list[str] = []
-        for row in rows:
+        for row in sorted(rows, key=lambda row: row[0], reverse=True):
             self._ids.append(row[0])
             for name, text in zip(WEIGHTS, row[1:], strict=True):
                 fields[name].append(Counter(tokenize(text)))
@@ -87,8 +87,7 @@ class KeywordEngine(Engine):
             if term in self._postings:
                 documents, parts = self._postings[term]
                 scores[documents] += parts
-        found = np.flatnonzero(scores > 0)
-        return Answer(hits=best_first([self._ids[i] for i in found], scores[found], k))
+        return Answer(hits=[(self._ids[i], float(scores[i])) for i in best_first(scores, k)])
 
     def configuration(self) -> dict[str, object]:
         return {"k1": K1, "b": B, "weights": dict(WEIGHTS), "mirrors": MIRRORED_SOURCE}

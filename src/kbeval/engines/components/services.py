@@ -1,0 +1,102 @@
+"""Talking about remote services: one clear line for each way in which a call can fail, and never the key."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kbeval.errors import KbevalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Longest piece of a server's own words that is worth a line.
+_QUOTE_LENGTH = 200
+
+
+class ServiceError(Exception):
+    """A remote service did not give a usable answer. The message is one line and holds no secret."""
+
+
+def require_key(variable: str, purpose: str) -> None:
+    """Makes sure that the environment holds a key, before any work is done.
+
+    Raises:
+        KbevalError: naming the variable, where it is unset or blank.
+    """
+    if not os.environ.get(variable, "").strip():
+        raise KbevalError(f"{purpose} needs a key: set the environment variable {variable}")
+
+
+def checked_base_url(name: str, url: str) -> str:
+    """Returns ``url`` without a trailing slash.
+
+    Raises:
+        KbevalError: unless it is http(s) with a host; also where it holds a user or password, which would end
+            up in run files. The message does not repeat the address.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise KbevalError(f"{name}: expected an address like https://host/path, found something else")
+    if parts.username is not None or parts.password is not None:
+        raise KbevalError(
+            f"{name}: expected an address without user and password; keys belong in the environment"
+        )
+    return url.rstrip("/")
+
+
+@contextmanager
+def calling(service: str, *, key_variable: str, timeout_s: float, retries: int) -> Iterator[None]:
+    """Turns whatever a client raises inside the block into a :class:`ServiceError`.
+
+    Args:
+        service: what is called, for the message, such as ``cohere:rerank-v3.5``.
+        key_variable: the environment variable with the key, which is cut out of anything that is quoted.
+        timeout_s: the seconds that the client waits.
+        retries: how often the client repeats a request that can be repeated.
+    """
+    try:
+        yield
+    except (ServiceError, KbevalError):
+        raise
+    except Exception as error:
+        raise ServiceError(f"{service}: {_reason(error, key_variable, timeout_s, retries)}") from error
+
+
+def _reason(error: Exception, key_variable: str, timeout_s: float, retries: int) -> str:
+    status = getattr(error, "status_code", None)
+    # httpx, httpx2 and openai each have timeout classes of their own, with nothing in common but their names.
+    if "Timeout" in type(error).__name__:
+        return f"no answer within {timeout_s:g} s"
+    if isinstance(status, int):
+        said = _one_line(_said(error), key_variable)
+        if status < 300:
+            return f"answered {status} with a malformed body: {said}"
+        repeated = status in (408, 409, 429) or status >= 500
+        return f"answered {status}{f' to {retries + 1} requests' if repeated and retries else ''}: {said}"
+    what = f"{type(error).__name__}: {_one_line(str(error), key_variable)}"
+    # Clients do not check what they parse: a body of the wrong shape fails somewhere inside them.
+    if isinstance(error, TypeError | ValueError | LookupError | AttributeError):
+        return f"answered with a malformed body ({what})"
+    return what
+
+
+def _said(error: Exception) -> str:
+    """The server's own words: the message in a JSON body where there is one, else the body."""
+    body: Any = getattr(error, "body", None)
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]
+    if isinstance(body, dict) and isinstance(body.get("message"), str):
+        return str(body["message"])
+    return str(error) if body is None else str(body)
+
+
+def _one_line(text: str, key_variable: str) -> str:
+    key = os.environ.get(key_variable, "").strip()
+    if key:
+        text = text.replace(key, "***")
+    text = re.sub(r"\s+", " ", text).strip()
+    return text if len(text) <= _QUOTE_LENGTH else text[:_QUOTE_LENGTH] + "..."

@@ -1,0 +1,264 @@
+"""Engine A: BM25 and vectors over chunks in pgvector, reciprocal rank fusion, a reranker; all by Haystack.
+
+The engine is a ``haystack.Pipeline`` built from :class:`HybridSettings`. kbeval calls its components
+itself, one after the other: ``Pipeline.run`` copies every chunk with its vector at every connection, cannot
+tell what each stage took, and would ask a paid reranker again each time the candidates are doubled. A test
+holds that both give the same answer; ``benchmarks/engine_overhead.py`` says what it saves.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from kbeval.corpus.chunking import DEFAULT_OVERLAP, DEFAULT_WORDS
+from kbeval.engines.base import Answer, Engine, EngineSettings
+from kbeval.errors import KbevalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from haystack import Document as Chunk
+    from haystack import Pipeline
+
+    from kbeval.engines.base import BuildContext
+    from kbeval.engines.components.chunks import ChunkTable
+    from kbeval.engines.components.embedders import Embedder
+
+Leg = Literal["bm25", "vector"]
+
+_STAGE = {"bm25": "lexical", "vector": "vector"}
+
+
+class HybridSettings(EngineSettings):
+    """The settings of engine A.
+
+    Attributes:
+        legs: which searches are fused; one of them alone is searched alone. A string is split at commas.
+        embedder: ``wordllama``, or ``openai:MODEL`` for any OpenAI-compatible server.
+        embedder_base_url: where that server is; ``KBEVAL_EMBED_BASE_URL`` overrides it.
+        candidates: chunks that each leg fetches, doubled until k documents are found or there are no more.
+        fusion_k: the constant of reciprocal rank fusion.
+        fusion_top_k: chunks that are kept after fusion: a cut on purpose; fewer than k documents may be left.
+        reranker: ``none``, or ``cohere:MODEL`` (``cohere/MODEL`` is understood as well).
+        reranker_base_url: where the reranker's API is; ``KBEVAL_COHERE_BASE_URL`` overrides it.
+        rerank_candidates: chunks that go to the reranker; the others follow behind in their order.
+        timeout_s: seconds without a sign of a server after which a request to it is given up.
+        retries: how often a request is repeated that may be: ``retries = 2`` means three requests at most.
+        chunk_words: length of a chunk in words.
+        chunk_overlap: words that a chunk shares with the one before.
+    """
+
+    legs: tuple[Leg, ...] = ("bm25", "vector")
+    embedder: str = "wordllama"
+    embedder_base_url: str | None = None
+    candidates: int = Field(default=100, ge=1)
+    fusion_k: int = Field(default=60, ge=1)
+    fusion_top_k: int | None = Field(default=None, ge=1)
+    reranker: str = "none"
+    reranker_base_url: str | None = None
+    rerank_candidates: int = Field(default=20, ge=1, le=1000)  # Cohere takes no more in one request
+    timeout_s: float = Field(default=30.0, gt=0)
+    retries: int = Field(default=2, ge=0)
+    chunk_words: int = Field(default=DEFAULT_WORDS, ge=1)
+    chunk_overlap: int = Field(default=DEFAULT_OVERLAP, ge=0)
+
+    @field_validator("legs", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+    @field_validator("legs")
+    @classmethod
+    def _each_once(cls, value: tuple[Leg, ...]) -> tuple[Leg, ...]:
+        if not value or len(set(value)) != len(value):
+            raise ValueError('expected "bm25", "vector" or both, each once')
+        return tuple(sorted(value))  # chunks of equal fused score keep the order of the legs: let it be one
+
+    @field_validator("reranker")
+    @classmethod
+    def _colon(cls, value: str) -> str:
+        return value.replace("cohere/", "cohere:", 1) if value.startswith("cohere/") else value
+
+    @model_validator(mode="after")
+    def _fit(self) -> HybridSettings:
+        if self.chunk_overlap >= self.chunk_words:
+            raise ValueError(
+                f"chunk_overlap must be below chunk_words, found {self.chunk_overlap} and {self.chunk_words}"
+            )
+        if self.fusion_top_k is not None and len(self.legs) == 1:
+            raise ValueError("fusion_top_k needs two legs: one alone is not fused")
+        return self
+
+
+class HybridEngine(Engine):
+    """Engine A, ready to answer. Made by :meth:`build`."""
+
+    type = "hybrid"
+
+    def __init__(
+        self, settings: HybridSettings, pipeline: Pipeline, table: ChunkTable, embedder: Embedder | None
+    ) -> None:
+        self.pipeline = pipeline
+        self._settings = settings
+        self._table = table
+        self._embedder = embedder
+        self._has_reranker = settings.reranker != "none"
+        self.deterministic = not self._has_reranker and not (embedder is not None and embedder.remote)
+        self.notes = () if self._has_reranker else ('It ran without a reranker (reranker = "none").',)
+
+    @classmethod
+    def build(cls, settings: HybridSettings, context: BuildContext) -> HybridEngine:
+        """Cuts, embeds and loads the corpus, and builds the pipeline over it.
+
+        Raises:
+            KbevalError: before any work, for an embedder or reranker that is not known, an address that is
+                none, or a key that is not in the environment; later, where a remote embedder does not
+                answer.
+        """
+        settings = _with_environment(settings)
+        from kbeval.engines.components.chunks import build_chunk_table
+        from kbeval.engines.components.embedders import make_embedder
+        from kbeval.engines.components.pipeline import build_pipeline
+        from kbeval.engines.components.rerankers import make_reranker
+        from kbeval.engines.components.services import ServiceError
+
+        reranker = make_reranker(
+            settings.reranker,
+            base_url=settings.reranker_base_url,
+            top_k=settings.rerank_candidates,
+            timeout_s=settings.timeout_s,
+            retries=settings.retries,
+        )
+        embedder = None
+        if "vector" in settings.legs:
+            embedder = make_embedder(
+                settings.embedder,
+                base_url=settings.embedder_base_url,
+                timeout_s=settings.timeout_s,
+                retries=settings.retries,
+            )
+        try:
+            table = build_chunk_table(
+                context.documents,
+                words=settings.chunk_words,
+                overlap=settings.chunk_overlap,
+                embedder=embedder,
+                embedder_address=settings.embedder_base_url or "",
+                store=context.store(),
+                progress=context.progress,
+            )
+        except ServiceError as error:
+            raise KbevalError(str(error)) from error
+        pipeline = build_pipeline(settings, table, embedder, reranker)
+        return cls(settings, pipeline, table, embedder)
+
+    def retrieve(self, query: str, k: int) -> Answer:
+        """Ranks documents by their best chunk.
+
+        Raises:
+            ServiceError: where a remote embedder or reranker gives no usable answer.
+            DocumentStoreError: where the database does not answer.
+        """
+        seconds: dict[str, float] = {}
+        embedding = None
+        if self._embedder is not None:
+            with _timed(seconds, "embed"):
+                embedding = self._embedder.embed_query(query)
+        candidates = self._settings.candidates
+        while True:
+            legs = {
+                leg: self._search(leg, query, embedding, candidates, seconds) for leg in self._settings.legs
+            }
+            chunks = self._fuse(list(legs.values()), seconds)
+            cut = self._settings.fusion_top_k is not None and len(chunks) >= self._settings.fusion_top_k
+            exhausted = all(len(found) < candidates for found in legs.values())
+            if cut or exhausted or len(self._documents(chunks)) >= k:
+                break
+            candidates *= 2
+        stages = {_STAGE[leg]: list(self._documents(found)) for leg, found in legs.items()}
+        if len(legs) > 1:
+            stages["fusion"] = list(self._documents(chunks))
+        if self._has_reranker:
+            with _timed(seconds, "rerank"):
+                chunks = self._rerank(query, chunks)
+            stages["rerank"] = list(self._documents(chunks))
+        return Answer(hits=list(self._documents(chunks).items())[:k], stages=stages, seconds=seconds)
+
+    def configuration(self) -> dict[str, Any]:
+        return self._settings.model_dump(mode="json")
+
+    def counts(self) -> dict[str, int]:
+        """Documents, chunks, and chunks without a vector where there is a vector leg."""
+        counts = {"documents": len(set(self._table.document_of.values())), "chunks": len(self._table.chunks)}
+        if self._table.without_vector is not None:
+            counts["chunks_without_vector"] = self._table.without_vector
+        return counts
+
+    def close(self) -> None:
+        self._table.document_store.close()
+        if self._embedder is not None:
+            self._embedder.close()
+        if self._has_reranker:
+            self._component("reranker").close()
+
+    def _search(
+        self, leg: Leg, query: str, embedding: list[float] | None, candidates: int, seconds: dict[str, float]
+    ) -> list[Chunk]:
+        with _timed(seconds, _STAGE[leg]):
+            if leg == "bm25":
+                return _documents_of(self._component("lexical").run(query=query, top_k=candidates))
+            if embedding is None:
+                return []
+            found = self._component("vector").run(query_embedding=embedding, top_k=candidates)
+            return _documents_of(self._component("vector_order").run(documents=found["documents"]))
+
+    def _fuse(self, legs: list[list[Chunk]], seconds: dict[str, float]) -> list[Chunk]:
+        if len(legs) == 1:
+            return legs[0]
+        with _timed(seconds, "fusion"):
+            return _documents_of(self._component("fusion").run(documents=legs))
+
+    def _rerank(self, query: str, chunks: list[Chunk]) -> list[Chunk]:
+        parts = self._component("head").run(documents=chunks)
+        ranked = self._component("reranker").run(query=query, documents=parts["head"])
+        return _documents_of(self._component("reranked").run(head=ranked["documents"], rest=parts["rest"]))
+
+    def _documents(self, chunks: Sequence[Chunk]) -> dict[str, float]:
+        """Document ids with the score of their best chunk, in the order of their best chunks."""
+        document_of = self._table.document_of
+        documents: dict[str, float] = {}
+        for chunk in chunks:
+            documents.setdefault(document_of[chunk.id], chunk.score or 0.0)
+        return documents
+
+    def _component(self, name: str) -> Any:
+        return self.pipeline.get_component(name)
+
+
+def _documents_of(output: dict[str, list[Chunk]]) -> list[Chunk]:
+    return output["documents"]
+
+
+def _with_environment(settings: HybridSettings) -> HybridSettings:
+    """The settings with the addresses that the environment overrides, of those servers that are used."""
+    overrides = {}
+    if settings.embedder != "wordllama":
+        overrides["embedder_base_url"] = os.environ.get("KBEVAL_EMBED_BASE_URL")
+    if settings.reranker != "none":
+        overrides["reranker_base_url"] = os.environ.get("KBEVAL_COHERE_BASE_URL")
+    return settings.model_copy(update={key: value for key, value in overrides.items() if value})
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    """Adds the block's wall time to its stage's, which is several blocks' where candidates are doubled."""
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - started
