@@ -57,25 +57,26 @@ def find_ties(
     scores = run.frame["score"].to_numpy()
     answered = np.flatnonzero(alignment.returned)
     first, returned = alignment.starts[answered], alignment.returned[answered]
+    end = first + returned
     # opens[row]: a group of equal scores begins there. One more at the end closes the last group.
     opens = np.ones(len(scores) + 1, dtype=np.bool_)
     np.not_equal(scores[1:], scores[:-1], out=opens[1:-1])
     opens[first] = True
-    opens[first + returned] = True  # a query outside the test set may follow
-    ties = np.concatenate([[0], np.cumsum(~opens[:-1])])
-    cuts = {metric.k for metric in metrics} | {depth}
-    lowest, highest = (
-        score_aligned(
-            _ordered(alignment, np.flatnonzero(opens), best=best), metrics, level=level, depth=depth
-        ).means
-        for best in (False, True)
-    )
+    opens[end] = True  # a query outside the test set may follow
+    tied_rows = np.flatnonzero(~opens)
+    place = np.searchsorted(first, tied_rows, side="right") - 1
+    tied_queries = np.unique(place[(place >= 0) & (tied_rows < end[place])])
+    cuts = sorted({cut for cut in (depth, *(metric.k for metric in metrics)) if cut is not None})
+    worst = best = alignment
+    if len(tied_queries):
+        opening_rows = np.flatnonzero(opens)
+        worst = _ordered(alignment, opening_rows, best=False)
+        best = _ordered(alignment, opening_rows, best=True)
+    lowest = score_aligned(worst, metrics, level=level, depth=depth).means
+    highest = score_aligned(best, metrics, level=level, depth=depth).means if best is not worst else lowest
     return Ties(
-        queries=int(np.sum(ties[first + returned] > ties[first])),
-        straddling={
-            k: int(np.sum(~opens[(first + k)[returned > k]]))
-            for k in sorted(cut for cut in cuts if cut is not None)
-        },
+        queries=len(tied_queries),
+        straddling={cut: int(np.sum(~opens[(first + cut)[returned > cut]])) for cut in cuts},
         ranges={name: (lowest[name], highest[name]) for name in lowest},
     )
 
