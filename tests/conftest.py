@@ -17,3 +17,9 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the shared data folder (../shared/data, or KBEVAL_SHARED_DATA) is absent")
     return folder
+
+
+@pytest.fixture(scope="session")
+def project_root() -> Path:
+    """The checkout."""
+    return ROOT

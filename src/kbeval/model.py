@@ -46,6 +46,24 @@ class LabelledQuery:
     provenance: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A labelled question as the cache keeps it: with the chunks that it was written from.
+
+    ``gold_chunks`` maps a chunk's id to the hash of its text, by which it is found again after an edit;
+    ``gold_documents`` maps a document's id to its grade.
+    """
+
+    id: str
+    text: str
+    gold_chunks: Mapping[str, str]
+    gold_documents: Mapping[str, int]
+    source: str
+    style: str | None = None
+    domain: str | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Qrels:
     """Relevance judgments.

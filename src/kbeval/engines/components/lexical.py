@@ -7,46 +7,21 @@ where bm25s takes less than one) and knows neither stems nor stop words.
 
 from __future__ import annotations
 
-import logging
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import bm25s
 import numpy as np
-import Stemmer
-from bm25s.stopwords import STOPWORDS_EN
-from bm25s.tokenization import Tokenized
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack_integrations.document_stores.pgvector import (
     PgvectorDocumentStore,  # noqa: TC002 - Haystack resolves annotations at run time
 )
 
+from kbeval.engines.bm25_index import Bm25Index
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-# bm25s sets its logger to DEBUG on import, and would so talk into the log of whoever listens to INFO.
-logging.getLogger("bm25s").setLevel(logging.NOTSET)
-
-# Lucene's form of BM25, whose idf is never negative: every chunk with a query term scores above 0.
-METHOD = "lucene"
-K1 = 1.5
-B = 0.75
-
-# Lucene's classic list of English stop words, 33 of them.
-STOP_WORDS = frozenset(STOPWORDS_EN)
-
-_WORDS = re.compile(r"\b\w\w+\b")
-_STEMMER = Stemmer.Stemmer("english")
-
-
-def analyse(text: str) -> list[str]:
-    """Lower-cased words of two letters or more, without stop words, stemmed by Snowball's English stemmer."""
-    words = [word for word in _WORDS.findall(text.lower()) if word not in STOP_WORDS]
-    stems: list[str] = _STEMMER.stemWords(words)
-    return stems
 
 
 @component
@@ -64,41 +39,33 @@ class BM25Retriever:
         """
         self.document_store = document_store
         self.top_k = top_k
-        self._documents: list[Document] | None = None
-        self._scorer: Any = None
+        self._documents: list[Document] = []
+        self._index: Bm25Index | None = None
 
-    def index(self, documents: Sequence[Document]) -> None:
+    def index(self, documents: Sequence[Document]) -> Bm25Index:
         """Indexes the chunks, which must come in the order of their ids: it decides between equal scores."""
-        vocabulary: dict[str, int] = {}
-        token_ids = [
-            [vocabulary.setdefault(token, len(vocabulary)) for token in analyse(document.content or "")]
-            for document in documents
-        ]
         self._documents = list(documents)
-        self._scorer = None
-        if vocabulary:  # bm25s cannot index a corpus without a word
-            self._scorer = bm25s.BM25(k1=K1, b=B, method=METHOD)
-            self._scorer.index(Tokenized(ids=token_ids, vocab=vocabulary), show_progress=False)
+        self._index = Bm25Index(document.content or "" for document in documents)
+        return self._index
 
     def warm_up(self) -> None:
         """Indexes the chunks of the document store, unless :meth:`index` has been called."""
-        if self._documents is None:
-            stored = self.document_store.filter_documents()
-            self.index(sorted(stored, key=lambda document: document.id))
+        self._indexed()
+
+    def _indexed(self) -> Bm25Index:
+        if self._index is not None:
+            return self._index
+        return self.index(sorted(self.document_store.filter_documents(), key=lambda document: document.id))
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, top_k: int | None = None) -> dict[str, list[Document]]:
         """Returns ``{"documents": [...]}``: the chunks with their BM25 scores, best first."""
-        self.warm_up()
-        tokens = analyse(query)
-        if not tokens or self._scorer is None or self._documents is None:
-            return {"documents": []}
-        scores = self._scorer.get_scores(tokens)
+        scores = self._indexed().scores(query)
         found = best_first(scores, self.top_k if top_k is None else top_k)
         return {
             "documents": [
-                replace(self._documents[i], score=float(score))
-                for i, score in zip(found, scores[found], strict=True)
+                replace(self._documents[i], score=score)
+                for i, score in zip(found.tolist(), scores[found].tolist(), strict=True)
             ]
         }
 
@@ -110,7 +77,7 @@ class BM25Retriever:
         return default_from_dict(cls, data)
 
 
-def best_first(scores: NDArray[np.float32], top_k: int) -> NDArray[np.intp]:
+def best_first(scores: NDArray[np.float64], top_k: int) -> NDArray[np.intp]:
     """Positions of the ``top_k`` highest scores above 0, highest first, equal ones by position.
 
     Args:

@@ -1,0 +1,80 @@
+"""``kbeval evaluate``: export, run every configured engine, compare. What a newcomer runs first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kbeval.cli import options
+
+
+def evaluate(
+    engine: options.Engines = None,
+    dataset: options.DatasetFolder = None,
+    split: options.Split = "test",
+    k: options.K = 20,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where runs/ and results/ go; the project's root, or out/NAME for --dataset."),
+    ] = None,
+    dsn: options.Dsn = None,
+    assignments: options.Assignments = None,
+    escape_ids: Annotated[
+        bool, typer.Option("--escape-ids", help="Percent-encode blanks in ids, which TREC files cannot hold.")
+    ] = False,
+    config: options.Config = None,
+) -> None:
+    """Exports the data set, runs every configured engine on it, and compares them."""
+    from kbeval.cli.compare import Format, compare_sources, open_runs, show
+    from kbeval.config import load_project, parse_assignments
+    from kbeval.engines.registry import named_tables, plan_engines
+    from kbeval.evaluation.test_set import from_dataset
+    from kbeval.formats.dataset import write_dataset
+    from kbeval.progress import on_standard_error
+    from kbeval.report.latency import latency_table
+    from kbeval.report.tables import as_text
+    from kbeval.report.write import write_results
+    from kbeval.running.session import run_engines
+    from kbeval.testset.project import open_dataset
+
+    project = load_project(config)
+    tables = project.settings.engines
+    names = list(named_tables(engine or [], tables))
+    plans = plan_engines(engine or [], tables, parse_assignments(assignments or [], names))
+    data = open_dataset(project, dataset, split)
+    for warning in data.warnings:
+        options.warn(warning)
+    level = project.settings.test_set.level
+    foreign = dataset is not None and dataset.resolve() != project.root
+    target = out or (project.root / "out" / dataset.resolve().name if foreign and dataset else project.root)
+    written: list[Path] = []
+    if not foreign:
+        written += write_dataset(
+            target,
+            data.documents,
+            data.queries,
+            data.qrels,
+            layout="plain" if out else "project",
+            escape_ids=escape_ids,
+        )
+    finished = run_engines(
+        plans,
+        data,
+        target / "runs",
+        root=project.root,
+        k=k,
+        level=level,
+        dsn=dsn or project.settings.store.dsn,
+        progress=on_standard_error(),
+        escape_ids=escape_ids,
+    )
+    test_set = from_dataset(data, level=level)
+    comparison = compare_sources(project, test_set, open_runs([one.path for one in finished], test_set, force=False))
+    written += [path for one in finished for path in (one.path, one.path.with_suffix(".json"))]
+    written += write_results(comparison, target / "results")
+    show(comparison, Format.TABLE)
+    typer.echo(as_text(latency_table({one.name: one.outcomes.latencies_ms() for one in finished})))
+    typer.echo(f"wrote {', '.join(options.shown(path) for path in written)}")
+    raise typer.Exit(1 if any(one.outcomes.errors for one in finished) else 0)

@@ -1,0 +1,59 @@
+"""The options that several commands share, so that they read and behave the same."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", help="The settings file; kbeval.toml is looked for upwards from here otherwise."),
+]
+DatasetFolder = Annotated[
+    Path | None,
+    typer.Option("--dataset", help="A data set in BEIR format; the project's own otherwise."),
+]
+Split = Annotated[str, typer.Option("--split", help="Which qrels/SPLIT of the data set to use.")]
+Dsn = Annotated[
+    str | None,
+    typer.Option(
+        "--dsn",
+        envvar="KBEVAL_DSN",
+        show_envvar=True,
+        help="A PostgreSQL server with pgvector to work on, in a schema of its own; an embedded one otherwise.",
+    ),
+]
+Engines = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--engine",
+        metavar="[NAME=]SPEC",
+        help="A configured engine, or a type: hybrid, keyword, bm25, python:MODULE:OBJECT. May repeat.",
+    ),
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="[NAME.]KEY=VALUE", help="Replaces one of an engine's settings. May repeat."
+    ),
+]
+K = Annotated[int, typer.Option("--k", min=1, help="How many documents to ask for per question.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Compare runs although they name another corpus or other questions.")
+]
+
+
+def warn(message: str) -> None:
+    """One warning, on standard error, where it does not mix with the answer."""
+    print(f"kbeval: warning: {' '.join(message.split())}", file=sys.stderr)
+
+
+def shown(path: Path) -> str:
+    """A path as the user would type it: relative where that is shorter."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd().resolve()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,93 @@
+"""``kbeval run``: asks engines every question of a test set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbeval.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kbeval.running.session import Finished
+
+
+def run(
+    engine: options.Engines = None,
+    dataset: options.DatasetFolder = None,
+    split: options.Split = "test",
+    k: options.K = 20,
+    out: Annotated[Path | None, typer.Option("--out", help="Where the runs go; runs/ otherwise.")] = None,
+    dsn: options.Dsn = None,
+    assignments: options.Assignments = None,
+    escape_ids: Annotated[
+        bool, typer.Option("--escape-ids", help="Percent-encode blanks in ids, which TREC files cannot hold.")
+    ] = False,
+    config: options.Config = None,
+) -> None:
+    """Answers every question of the test set with each engine, and writes its run and the run's sidecar."""
+    from kbeval.config import load_project, parse_assignments
+    from kbeval.engines.registry import named_tables, plan_engines
+    from kbeval.errors import KbevalError
+    from kbeval.progress import on_standard_error
+    from kbeval.running.session import run_engines
+    from kbeval.testset.project import open_dataset
+
+    project = load_project(config)
+    specs = engine or []
+    if not specs:
+        known = ", ".join(project.settings.engines)
+        raise KbevalError(f"run: expected --engine [NAME=]SPEC (configured: {known}), found none")
+    names = list(named_tables(specs, project.settings.engines))
+    plans = plan_engines(specs, project.settings.engines, parse_assignments(assignments or [], names))
+    data = open_dataset(project, dataset, split)
+    for warning in data.warnings:
+        options.warn(warning)
+    finished = run_engines(
+        plans,
+        data,
+        out or project.root / "runs",
+        root=project.root,
+        k=k,
+        level=project.settings.test_set.level,
+        dsn=dsn or project.settings.store.dsn,
+        progress=on_standard_error(),
+        escape_ids=escape_ids,
+    )
+    raise typer.Exit(report(finished))
+
+
+def report(finished: Sequence[Finished]) -> int:
+    """Says how each run went, and returns the exit code: 1 where an engine failed on a query."""
+    from kbeval.report.latency import latency_table
+    from kbeval.report.tables import as_text
+
+    failed = False
+    for one in finished:
+        counts = one.outcomes.counts()
+        typer.echo(
+            f"{one.name}: {counts['queries']} questions, {counts['errored']} errored, "
+            f"{counts['empty']} answered with nothing"
+        )
+        for query, line in list(one.outcomes.errors.items())[:5]:
+            typer.echo(f"  error on {query}: {line}")
+        if counts["errored"] > 5:
+            typer.echo(f"  and {counts['errored'] - 5} more: see {options.shown(one.path.with_suffix('.json'))}")
+        if counts["repeated_documents"]:
+            options.warn(f"{one.name}: {counts['repeated_documents']} results repeated a document of their answer")
+        if counts["unknown_documents"]:
+            first = one.outcomes.unknown_documents[0]
+            options.warn(
+                f"{one.name}: {counts['unknown_documents']} returned ids are no document's of the corpus, "
+                f"{first!r} for one"
+            )
+        failed = failed or counts["errored"] > 0
+    typer.echo("")
+    typer.echo(as_text(latency_table({one.name: one.outcomes.latencies_ms() for one in finished})), nl=False)
+    typer.echo("")
+    for one in finished:
+        typer.echo(f"wrote {options.shown(one.path)} and {options.shown(one.path.with_suffix('.json'))}")
+    return 1 if failed else 0

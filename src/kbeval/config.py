@@ -1,0 +1,207 @@
+"""kbeval.toml: finding it, reading it, and refusing what it must not hold."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kbeval.errors import InputError, KbevalError
+
+CONFIG_NAME = "kbeval.toml"
+
+# Environment variable -> the setting that it overrides.
+ENVIRONMENT = {
+    "KBEVAL_DSN": ("store", "dsn"),
+    "KBEVAL_LLM_BASE_URL": ("llm", "base_url"),
+    "KBEVAL_LLM_MODEL": ("llm", "model"),
+}
+
+DEFAULT_ENGINES: dict[str, dict[str, Any]] = {
+    "a": {"type": "hybrid"},
+    "b": {"type": "keyword"},
+    "bm25": {"type": "bm25"},
+}
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CorpusSettings(_Table):
+    """Where documents come from, and how questions' chunks are cut."""
+
+    provider: str = "files"
+    path: str = "corpus/seed_docs"
+    chunk_words: int = Field(default=120, gt=0)
+    chunk_overlap: int = Field(default=20, ge=0)
+
+
+class TestSetSettings(_Table):
+    """Which questions are asked, and from which grade on a document counts as relevant."""
+
+    questions: str = "corpus/questions.cache.json"
+    level: int = Field(default=1, ge=1)
+
+
+class CompareSettings(_Table):
+    """What is compared, fixed before a run so that the family of tests is known."""
+
+    primary: str = "mrr"
+    metrics: list[str] | None = None
+    alpha: float = Field(default=0.05, gt=0, lt=1)
+
+
+class LlmSettings(_Table):
+    """Any OpenAI-compatible server. The key is in OPENROUTER_API_KEY, else OPENAI_API_KEY."""
+
+    base_url: str = "https://openrouter.ai/api/v1"
+    model: str = "openai/gpt-4o-mini"
+
+
+class StoreSettings(_Table):
+    """The evaluation database: an embedded one where no DSN is given."""
+
+    dsn: str | None = None
+
+
+class Settings(_Table):
+    """Everything that kbeval.toml can hold. Every key has a default but the targets."""
+
+    corpus: CorpusSettings = CorpusSettings()
+    test_set: TestSetSettings = TestSetSettings()
+    compare: CompareSettings = CompareSettings()
+    llm: LlmSettings = LlmSettings()
+    store: StoreSettings = StoreSettings()
+    engines: dict[str, dict[str, Any]] = DEFAULT_ENGINES
+    targets: dict[str, float] = {}
+
+
+@dataclass(frozen=True)
+class Project:
+    """The settings in force, and the folder that their paths are relative to."""
+
+    root: Path
+    settings: Settings
+    file: Path | None = None
+
+    def path(self, setting: str) -> Path:
+        """A path from the settings, relative to the project's root."""
+        return self.root / setting
+
+
+def load_project(config: Path | None = None, *, start: Path | None = None) -> Project:
+    """Finds kbeval.toml upwards from ``start`` (the working folder), or takes ``config``.
+
+    Without one every setting has its default and the root is the working folder.
+
+    Raises:
+        InputError: the file is missing, is no TOML, or holds a key or value that it must not hold.
+    """
+    folder = (start or Path.cwd()).resolve()
+    file = config
+    if file is None:
+        file = next((f for f in (p / CONFIG_NAME for p in (folder, *folder.parents)) if f.is_file()), None)
+    data: dict[str, Any] = {}
+    shown: object = CONFIG_NAME
+    if file is not None:
+        shown = config or os.path.relpath(file, folder)
+        data = _read_toml(file, shown)
+    for variable, (table, key) in ENVIRONMENT.items():
+        value = os.environ.get(variable)
+        if value and isinstance(data.setdefault(table, {}), dict):
+            data[table][key] = value
+    try:
+        settings = Settings.model_validate(data)
+    except ValidationError as error:
+        words = explain(error, Settings)
+        raise InputError(shown, expected=words["expected"], found=words["found"]) from None
+    root = folder if file is None else file.resolve().parent
+    return Project(root=root, settings=settings, file=file)
+
+
+def _read_toml(file: Path, shown: object) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError(shown, expected="a settings file", found="nothing there") from None
+    except OSError as error:
+        raise InputError(shown, expected="a settings file", found=str(error.strerror)) from None
+    except UnicodeDecodeError:
+        raise InputError(shown, expected="UTF-8 text", found="other bytes") from None
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r"\s*\(at line (\d+), column \d+\)", str(error))
+        line = int(place[1]) if place else None
+        found = re.sub(r"\s*\(at [^)]*\)", "", str(error))
+        raise InputError(shown, line=line, expected="TOML", found=found) from None
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> dict[str, str]:
+    """The first problem of a validation, as the words ``expected`` and ``found``.
+
+    An unknown key names the nearest one that is known at its place.
+    """
+    problem = error.errors(include_url=False)[0]
+    place = [str(part) for part in problem["loc"]]
+    dotted = ".".join(place)
+    if problem["type"] == "extra_forbidden":
+        known = _keys_at(model, place[:-1])
+        near = difflib.get_close_matches(place[-1], known, n=1, cutoff=0.0)
+        hint = f" (nearest: {near[0]!r})" if near else ""
+        return {"expected": f"a known key{hint}", "found": repr(dotted)}
+    message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return {"expected": f"{dotted} to be {message}", "found": repr(problem["input"])}
+
+
+def _keys_at(model: type[BaseModel], place: list[str]) -> list[str]:
+    for part in place:
+        annotation = model.model_fields[part].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return list(model.model_fields)
+
+
+def parse_assignments(assignments: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
+    """``--set KEY=VALUE`` and ``--set NAME.KEY=VALUE``, by engine.
+
+    A value is text, which the engine's settings turn into the type of the key; one that opens with a bracket, a
+    brace or a quotation mark is read as TOML.
+
+    Raises:
+        KbevalError: no equals sign, a key without a name although there are several engines, an unknown name.
+    """
+    settings: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for assignment in assignments:
+        left, equals, text = assignment.partition("=")
+        if not equals or not left:
+            raise KbevalError(f"--set {assignment}: expected KEY=VALUE, found no equals sign")
+        name, dot, key = left.partition(".")
+        if not dot:
+            if len(names) != 1:
+                raise KbevalError(
+                    f"--set {assignment}: expected NAME.{left}=..., as there are {len(names)} engines "
+                    f"({', '.join(names)}), found no name"
+                )
+            name, key = names[0], left
+        if name not in settings:
+            raise KbevalError(
+                f"--set {assignment}: expected one of the engines {', '.join(names)}, found {name!r}"
+            )
+        settings[name][key] = _value(assignment, text)
+    return settings
+
+
+def _value(assignment: str, text: str) -> Any:
+    if not text.startswith(("[", "{", '"', "'")):
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        raise KbevalError(f"--set {assignment}: expected a TOML value, found {text!r}") from None

@@ -1,0 +1,371 @@
+"""Runs side by side: metrics, statistics and verdicts, computed once and rendered elsewhere."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from math import fsum
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from kbeval.errors import KbevalError
+from kbeval.evaluation.alignment import align, judge
+from kbeval.evaluation.chance import chance
+from kbeval.evaluation.metrics import Metric, parse_metric
+from kbeval.evaluation.ranx_kernels import paired_t_test, pays_to_compile
+from kbeval.evaluation.scoring import score_aligned
+from kbeval.evaluation.statistics import PairStatistics, holm, holm_levels, paired
+from kbeval.evaluation.ties import Ties, find_ties
+from kbeval.evaluation.verdicts import Verdict, verdict
+from kbeval.formats.trec import read_run, unescape_id
+from kbeval.order import sort_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from kbeval.evaluation.alignment import Alignment, Judgments
+    from kbeval.evaluation.test_set import TestSet
+    from kbeval.formats.sidecar import Sidecar
+    from kbeval.model import Run
+
+RANKED_IDS = 20
+MRR = parse_metric("mrr")
+JUDGED = parse_metric("judged@10")
+
+
+@dataclass(frozen=True)
+class RunSource:
+    """A run to compare: where its file lies, and its sidecar where it has one."""
+
+    name: str
+    path: Path
+    sidecar: Sidecar | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compare. ``primary`` is the one metric that verdicts are about, fixed beforehand."""
+
+    metrics: Sequence[Metric]
+    primary: Metric
+    baseline: str | None = None
+    depth: int | None = None
+    alpha: float = 0.05
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run, measured. Arrays are aligned with the test set's queries.
+
+    Attributes:
+        values: for each metric its value per query; nan where a metric leaves the query out.
+        ranked: for each query its first documents, at least 20 or the largest cut-off where there are so many.
+        first_ranks: the rank of the first relevant document, 0 where there is none.
+        judged: judged@10 per query.
+        errors: the error of each query on which the engine failed, as its sidecar says.
+        missing: test-set queries with no line in the run and no error.
+        without_relevant: queries without a relevant document, which count with 0.
+        remarks: for some metrics, what must be said beside it.
+        left_out: for metrics that are not about all queries, how many they leave out.
+        ties: what equal scores could do to the metrics.
+    """
+
+    name: str
+    sidecar: Sidecar | None
+    values: Mapping[str, NDArray[np.float64]]
+    ranked: Sequence[Sequence[str]]
+    first_ranks: NDArray[np.int64]
+    judged: NDArray[np.float64]
+    errors: Mapping[str, str]
+    missing: Sequence[str]
+    without_relevant: Sequence[str]
+    remarks: Mapping[str, str]
+    left_out: Mapping[str, int]
+    ties: Ties
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the engine ever sees a document's text; assumed where nothing is known."""
+        return self.sidecar.engine.reads_text if self.sidecar else True
+
+    def mean(self, metric: str, rows: NDArray[np.int64] | None = None) -> float | None:
+        """The mean of a metric over all queries, or over ``rows``; none where it has no value there."""
+        if metric not in self.values:
+            return None
+        values = self.values[metric] if rows is None else self.values[metric][rows]
+        values = values[~np.isnan(values)]
+        return fsum(values) / len(values) if len(values) else None
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """Two runs against each other.
+
+    Attributes:
+        cells: for each metric the statistics over all queries.
+        p_paired_t: ranx's paired t-test, which assumes independent questions.
+        p_adjusted: Holm's, on the primary metric.
+        without_errors: the primary metric with every query left out on which either engine failed; none where
+            neither did.
+    """
+
+    a: str
+    b: str
+    cells: Mapping[str, PairStatistics]
+    p_paired_t: Mapping[str, float | None]
+    p_adjusted: float | None
+    without_errors: PairStatistics | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that the reports show. ``chance`` is empty where the corpus is not known."""
+
+    test_set: TestSet
+    options: Options
+    runs: Sequence[RunResult]
+    pairs: Sequence[PairResult]
+    depth: int | None
+    chance: Mapping[str, float]
+    warnings: Sequence[str]
+
+    def run(self, name: str) -> RunResult:
+        """The run of that name."""
+        return next(run for run in self.runs if run.name == name)
+
+    def difference(self, pair: PairResult, rows: NDArray[np.int64]) -> PairStatistics:
+        """A pair's difference in the primary metric over ``rows``."""
+        return statistics(
+            self.run(pair.a),
+            self.run(pair.b),
+            self.options.primary,
+            self.test_set,
+            self.options,
+            family=len(self.pairs),
+            rows=rows,
+        )
+
+    def level_of(self, run: RunResult, rows: NDArray[np.int64] | None = None) -> PairStatistics:
+        """A run's primary metric over ``rows``, with the interval of METHOD 4: the difference to 0."""
+        values = run.values[self.options.primary.name]
+        clusters = self.test_set.clusters
+        if rows is not None:
+            values, clusters = values[rows], clusters[rows]
+        known = ~np.isnan(values)
+        return paired(values[known], np.zeros(int(known.sum())), clusters[known], alpha=self.options.alpha)
+
+
+def compare_runs(
+    test_set: TestSet,
+    sources: Sequence[RunSource],
+    options: Options,
+    *,
+    done: Callable[[RunSource], None] = lambda _: None,
+) -> Comparison:
+    """Measures every run, and every pair (or every run against the baseline).
+
+    Runs are read and dropped one after another, so that memory does not grow with their number.
+
+    Raises:
+        KbevalError: a run holds no query of the test set, or the baseline is not among the runs.
+    """
+    names = [source.name for source in sources]
+    if options.baseline is not None and options.baseline not in names:
+        raise KbevalError(f"--baseline: expected one of {', '.join(names)}, found {options.baseline!r}")
+    declared = [source.sidecar.k for source in sources if source.sidecar]
+    depth = options.depth or (min(declared) if declared else None)
+    warnings: list[str] = []
+    if options.depth is None and len(set(declared)) > 1:
+        warnings.append(f"runs were made with different k: all are cut to the smallest, {depth}")
+    judgments = judge(test_set.qrels)
+    results: list[RunResult] = []
+    longest: dict[str, int] = {}
+    compiled: bool | None = None
+    for source in sources:
+        run = read_run(source.path, source.name)
+        if source.sidecar and source.sidecar.escaped_ids:
+            run = unescape_run(run)
+        if compiled is None:
+            # Runs of one comparison are mostly of one size, and one way of computing must serve them all.
+            compiled = pays_to_compile(len(judgments.queries) * len(sources), run.frame.height * len(sources))
+        alignment = align(judgments, run, test_set.domains, compiled=compiled)
+        longest[source.name] = int(alignment.returned.max())
+        warnings += [f"{source.name}: {warning}" for warning in run.warnings]
+        results.append(_measure(test_set, run, alignment, source.sidecar, options, depth, warnings))
+        done(source)
+        del run, alignment
+    if depth is None and len(set(longest.values())) > 1:
+        lengths = ", ".join(f"{name} {length}" for name, length in longest.items())
+        warnings.append(f"the runs differ in depth ({lengths}): metrics without a cut-off are not comparable")
+    return Comparison(
+        test_set=test_set,
+        options=options,
+        runs=results,
+        pairs=_pairs(test_set, results, options),
+        depth=depth,
+        chance=_chance(test_set, judgments, options, depth),
+        warnings=warnings,
+    )
+
+
+def unescape_run(run: Run) -> Run:
+    """The run with the ids that ``--escape-ids`` encoded decoded again, and in the one order of those ids."""
+    frame = run.frame
+    for column in ("query", "document"):
+        distinct = frame[column].unique()
+        decoded = [unescape_id(value) for value in distinct]
+        frame = frame.with_columns(frame[column].replace_strict(distinct, decoded, return_dtype=pl.String))
+    return replace(run, frame=sort_run(frame))
+
+
+def _measure(
+    test_set: TestSet,
+    run: Run,
+    alignment: Alignment,
+    sidecar: Sidecar | None,
+    options: Options,
+    depth: int | None,
+    warnings: list[str],
+) -> RunResult:
+    """Scores one run on every query of the test set."""
+    shown = list(dict.fromkeys([*options.metrics, options.primary]))
+    extra = [metric for metric in (MRR, JUDGED) if metric not in shown]
+    scores = score_aligned(alignment, [*shown, *extra], level=test_set.level, depth=depth)
+    warnings += [f"{run.name}: {warning}" for warning in scores.warnings]
+    ties = find_ties(run, alignment, shown, level=test_set.level, depth=depth)
+    reciprocal = scores.values[MRR.name]
+    first = np.zeros(len(reciprocal), dtype=np.int64)
+    first[reciprocal > 0] = np.rint(1 / reciprocal[reciprocal > 0]).astype(np.int64)
+    in_test_set = set(test_set.queries)
+    errors = {q: line for q, line in (sidecar.errors if sidecar else {}).items() if q in in_test_set}
+    count = max([RANKED_IDS, *(metric.k or 0 for metric in options.metrics)])
+    return RunResult(
+        name=run.name,
+        sidecar=sidecar,
+        values={metric.name: scores.values[metric.name] for metric in shown if metric.name in scores.values},
+        ranked=_ranked(run, alignment, min(count, depth) if depth else count),
+        first_ranks=first,
+        judged=scores.values[JUDGED.name],
+        errors=errors,
+        missing=[query for query in scores.missing if query not in errors],
+        without_relevant=scores.without_relevant,
+        remarks=scores.remarks,
+        left_out=scores.left_out,
+        ties=ties,
+    )
+
+
+def _ranked(run: Run, alignment: Alignment, count: int) -> list[list[str]]:
+    """The first documents of each query's list; only those are ever taken out of the run's frame."""
+    lengths = np.minimum(alignment.returned, count)
+    ends = np.cumsum(lengths)
+    rows = np.repeat(alignment.starts - (ends - lengths), lengths) + np.arange(int(ends[-1]))
+    documents = run.frame["document"].gather(rows).to_list()
+    return [documents[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
+
+
+def _chance(
+    test_set: TestSet, judgments: Judgments, options: Options, depth: int | None
+) -> dict[str, float]:
+    """What a random order of the corpus would score; empty where the corpus is not known."""
+    if not test_set.documents:
+        return {}
+    judged = set(judgments.frame["document"].unique().to_list())
+    return chance(
+        judgments,
+        [*options.metrics, options.primary],
+        len(judged | set(test_set.documents)),
+        level=test_set.level,
+        depth=depth,
+        domains=test_set.domains,
+    )
+
+
+def _pairs(test_set: TestSet, results: Sequence[RunResult], options: Options) -> list[PairResult]:
+    if options.baseline is None:
+        couples = list(itertools.combinations(results, 2))
+    else:
+        base = next(result for result in results if result.name == options.baseline)
+        couples = [(result, base) for result in results if result is not base]
+    family = max(len(couples), 1)
+    cells = [
+        {
+            metric.name: statistics(a, b, metric, test_set, options, family=family)
+            for metric in options.metrics
+            if metric.name in a.values
+        }
+        for a, b in couples
+    ]
+    p_values = [cell[options.primary.name].p for cell in cells]
+    return [
+        PairResult(
+            a=a.name,
+            b=b.name,
+            cells=cell,
+            p_paired_t={name: plain_t_test(a.values[name], b.values[name]) for name in cell},
+            p_adjusted=adjusted,
+            without_errors=_without_errors(a, b, test_set, options, family),
+            verdict=verdict(
+                a.values[options.primary.name],
+                b.values[options.primary.name],
+                test_set.strata,
+                test_set.clusters,
+                alpha=options.alpha,
+                level=level,
+                family=family,
+                metadata_only=not (a.reads_text and b.reads_text),
+            ),
+        )
+        for (a, b), cell, adjusted, level in zip(
+            couples, cells, holm(p_values), holm_levels(p_values, options.alpha), strict=True
+        )
+    ]
+
+
+def statistics(
+    a: RunResult,
+    b: RunResult,
+    metric: Metric,
+    test_set: TestSet,
+    options: Options,
+    *,
+    family: int = 1,
+    rows: NDArray[np.int64] | None = None,
+) -> PairStatistics:
+    """Run a against run b on one metric, over ``rows`` or all queries for which it has a value."""
+    left, right = a.values[metric.name], b.values[metric.name]
+    known = ~np.isnan(left)
+    if rows is not None:
+        chosen = np.zeros_like(known)
+        chosen[rows] = True
+        known &= chosen
+    return paired(
+        left[known], right[known], test_set.clusters[known], alpha=options.alpha, family=family
+    )
+
+
+def plain_t_test(a: NDArray[np.float64], b: NDArray[np.float64]) -> float | None:
+    """ranx's paired t-test over queries, which assumes that they are independent; none where it is undefined."""
+    known = ~np.isnan(a)
+    differences = a[known] - b[known]
+    if not differences.any():
+        return 1.0
+    if len(differences) < 2 or np.ptp(differences) == 0:
+        return None
+    return float(paired_t_test()(a[known], b[known])[0])
+
+
+def _without_errors(
+    a: RunResult, b: RunResult, test_set: TestSet, options: Options, family: int
+) -> PairStatistics | None:
+    failed = {*a.errors, *b.errors}
+    if not failed:
+        return None
+    rows = np.array([i for i, query in enumerate(test_set.queries) if query not in failed], dtype=np.int64)
+    return statistics(a, b, options.primary, test_set, options, family=family, rows=rows) if len(rows) else None

@@ -1,0 +1,125 @@
+"""Scores a run: every metric on every query of the test set, and the means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import fsum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kbeval.evaluation.alignment import Alignment, Domains, align, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from kbeval.evaluation.metrics import Metric
+    from kbeval.model import Qrels, Run
+
+__all__ = ["Domains", "Scores", "score", "score_aligned"]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One run's values.
+
+    Attributes:
+        queries: the queries of the test set, ascending by bytes.
+        values: for each metric, by canonical name, one value a query in the order of ``queries``,
+            float64. Only ``domain_accuracy`` holds nan: for queries without a domain. A metric that the data
+            cannot give is absent.
+        means: for each metric its mean over all queries; ``domain_accuracy``'s over those with a domain.
+        left_out: for each metric that is not about all queries, how many it leaves out.
+        without_relevant: queries without a document at the relevance level: they count with 0.
+        missing: queries for which the run holds no line: they count with 0.
+        remarks: for some metrics, a sentence that must be shown beside it.
+        warnings: sentences about the run.
+    """
+
+    queries: tuple[str, ...]
+    values: Mapping[str, NDArray[np.float64]]
+    means: Mapping[str, float]
+    left_out: Mapping[str, int]
+    without_relevant: tuple[str, ...]
+    missing: tuple[str, ...]
+    remarks: Mapping[str, str]
+    warnings: tuple[str, ...]
+
+
+def score(
+    qrels: Qrels,
+    run: Run,
+    metrics: Iterable[Metric],
+    *,
+    level: int = 1,
+    depth: int | None = None,
+    domains: Domains | None = None,
+) -> Scores:
+    """Scores one run.
+
+    Args:
+        qrels: the judgments; the queries named in them are the test set.
+        run: the run.
+        metrics: which metrics, by ``parse_metric``.
+        level: the lowest grade that counts as relevant, where a metric's name states none; at least 1.
+        depth: cuts every list to its first ``depth`` documents before anything else, as trec_eval -M does.
+        domains: of queries and documents, for ``domain_accuracy``.
+
+    Raises:
+        KbevalError: the test set is empty, or has no query in common with the run.
+        ValueError: a frame is not in the order that the model promises.
+    """
+    return score_aligned(align(judge(qrels), run, domains), metrics, level=level, depth=depth)
+
+
+def score_aligned(
+    alignment: Alignment, metrics: Iterable[Metric], *, level: int = 1, depth: int | None = None
+) -> Scores:
+    """The same for a run that is already paired with the judgments."""
+    if level < 1 or (depth is not None and depth < 1):
+        raise ValueError(f"level and depth must be at least 1, found level={level}, depth={depth}")
+    run = alignment if depth is None else alignment.cut(depth)
+    queries = run.judgments.queries
+    values: dict[str, NDArray[np.float64]] = {}
+    means: dict[str, float] = {}
+    left_out: dict[str, int] = {}
+    remarks: dict[str, str] = {}
+    for metric in metrics:
+        if metric.family.needs_domains and (run.domains is None or not run.domains.has_domain.any()):
+            continue
+        at = metric.at_level(level)
+        column = metric.family.compute(run, metric, at)
+        values[metric.name] = column
+        used = column[~np.isnan(column)]
+        # Exactly rounded, so that neither the order of the queries nor the processor's width matters.
+        means[metric.name] = fsum(used) / len(used)
+        if metric.family.needs_domains:
+            left_out[metric.name] = len(column) - len(used)
+        if metric.family.remark is not None and (remark := metric.family.remark(run.judgments, at)):
+            remarks[metric.name] = remark
+    return Scores(
+        queries=queries,
+        values=values,
+        means=means,
+        left_out=left_out,
+        without_relevant=_named(queries, run.judgments.count(level) == 0),
+        missing=_named(queries, run.returned == 0),
+        remarks=remarks,
+        warnings=_warnings(run.strangers),
+    )
+
+
+def _named(queries: tuple[str, ...], chosen: NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(queries[index] for index in np.flatnonzero(chosen))
+
+
+def _warnings(strangers: tuple[str, ...]) -> tuple[str, ...]:
+    if not strangers:
+        return ()
+    if len(strangers) == 1:
+        return (f"query {strangers[0]!r} of the run is not in the test set and is left out",)
+    return (
+        f"{len(strangers)} queries of the run, as {strangers[0]!r}, are not in the test set and are left out",
+    )

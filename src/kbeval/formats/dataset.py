@@ -1,0 +1,225 @@
+"""A data set: documents, labelled queries and judgments in one folder, in either of two layouts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import orjson
+import polars as pl
+
+from kbeval.errors import KbevalError
+from kbeval.formats.beir import (
+    documents_as_jsonl,
+    qrels_as_tsv,
+    queries_as_jsonl,
+    read_documents,
+    read_queries,
+)
+from kbeval.formats.text import write_atomically
+from kbeval.formats.trec import qrels_as_trec, read_qrels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from kbeval.model import Document, LabelledQuery, Qrels
+
+Layout = Literal["project", "plain"]
+
+_NAMED = 5  # ids that a warning names
+_CORPUS, _QUERIES = "corpus.jsonl", "queries.jsonl"
+_CORPUS_FOLDER = {"plain": "", "project": "corpus"}
+_QRELS_SUFFIXES = (".tsv", ".trec")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A corpus and the test set about it.
+
+    Attributes:
+        folder: where it was read from.
+        name: the folder's name.
+        documents: the corpus, in the file's order.
+        queries: the labelled queries that the judgments name, with their grades above 0, by id as bytes. A
+            query that has judgments but no text is not among them.
+        qrels: all judgments of the split.
+        warnings: what is odd about it, a line each.
+    """
+
+    folder: Path
+    name: str
+    documents: list[Document]
+    queries: list[LabelledQuery]
+    qrels: Qrels
+    warnings: tuple[str, ...] = ()
+
+
+def load_dataset(folder: str | os.PathLike[str], split: str = "test") -> Dataset:
+    """Loads a data set.
+
+    Plain BEIR layout: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv`` (or ``.trec``). Project
+    layout: the first two are in ``corpus/``. Each file may be gzipped, and have ``.gz`` at the end.
+
+    Raises:
+        KbevalError: the folder is no data set, the corpus has no document, or no judged query has a text.
+        InputError: a file cannot be read exactly.
+    """
+    root = Path(folder)
+    corpus_file, queries_file = _corpus_files(root)
+    qrels_file = _qrels_file(root, split)
+    documents = read_documents(corpus_file)
+    if not documents:
+        raise KbevalError(f"{corpus_file}: expected at least one document, found none")
+    qrels = read_qrels(qrels_file)
+    texts = {query.id: query for query in read_queries(queries_file)}
+    judged = qrels.frame["query"].unique().sort().to_list()
+    relevant = _relevant(qrels)
+    queries = [replace(texts[query], relevant=relevant.get(query, {})) for query in judged if query in texts]
+    if not queries:
+        raise KbevalError(
+            f"{queries_file}: none of the {len(judged)} queries that {qrels_file} judges is in it"
+        )
+    return Dataset(
+        folder=root,
+        name=Path(os.path.abspath(root)).name,  # noqa: PTH100 - the name that the user gave, links and all
+        documents=documents,
+        queries=queries,
+        qrels=qrels,
+        warnings=(*qrels.warnings, *_oddities(documents, texts, judged, qrels)),
+    )
+
+
+def write_dataset(
+    folder: str | os.PathLike[str],
+    documents: Sequence[Document],
+    queries: Sequence[LabelledQuery],
+    qrels: Qrels,
+    *,
+    layout: Layout = "project",
+    split: str = "test",
+    escape_ids: bool = False,
+) -> list[Path]:
+    """Writes a data set: the BEIR files, and the judgments as TREC qrels too.
+
+    ``escape_ids`` is about the TREC file alone: BEIR files hold ids as they are.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        KbevalError: an id with a blank in it and no ``escape_ids``, or a file that cannot be written.
+    """
+    root = Path(folder)
+    corpus = root / _CORPUS_FOLDER[layout]
+    tsv, trec = (root / "qrels" / f"{split}{suffix}" for suffix in _QRELS_SUFFIXES)
+    # All bytes before the first file: what is refused leaves the folder as it was.
+    files = {
+        corpus / _CORPUS: documents_as_jsonl(documents),
+        corpus / _QUERIES: queries_as_jsonl(queries),
+        tsv: qrels_as_tsv(qrels),
+        trec: qrels_as_trec(qrels, escape_ids=escape_ids),
+    }
+    for path, data in files.items():
+        write_atomically(path, data)
+    return list(files)
+
+
+def corpus_hash(documents: Iterable[Document]) -> str:
+    """A hash of a corpus, whatever file it came from: ids and all that an engine may read, in id order.
+
+    Id, title, text, description, filename and domain count; other metadata does not. The first 16 hexadecimal
+    digits of SHA-256.
+    """
+    return _hash(
+        [each.id, each.title, each.text, each.description, each.filename, each.domain]
+        for each in sorted(documents, key=lambda each: each.id)
+    )
+
+
+def queries_hash(queries: Iterable[LabelledQuery]) -> str:
+    """A hash of queries, whatever file they came from: ids and texts, in id order. As ``corpus_hash``."""
+    return _hash([each.id, each.text] for each in sorted(queries, key=lambda each: each.id))
+
+
+def qrels_hash(qrels: Qrels, level: int) -> str:
+    """A hash of judgments and of the level from which a grade is relevant. As ``corpus_hash``."""
+    judgments = qrels.frame.select("query", "document", "grade").iter_rows()
+    return _hash([[level], *map(list, judgments)])
+
+
+def _hash(records: Iterable[Sequence[object]]) -> str:
+    digest = hashlib.sha256()
+    for record in records:
+        digest.update(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+    return digest.hexdigest()[:16]
+
+
+def _corpus_files(root: Path) -> tuple[Path, Path]:
+    if not root.is_dir():
+        raise KbevalError(
+            f"{root}: expected the folder of a data set, found {'a file' if root.exists() else 'none'}"
+        )
+    folders = [root / inner for inner in _CORPUS_FOLDER.values()]
+    for folder in folders:
+        corpus, queries = _plain_or_gzipped(folder / _CORPUS), _plain_or_gzipped(folder / _QUERIES)
+        if corpus and queries:
+            return corpus, queries
+    looked_in = " and in ".join(str(folder) for folder in folders)
+    raise KbevalError(
+        f"{root}: no data set: looked for {_CORPUS} and {_QUERIES} (or with .gz) in {looked_in}"
+    )
+
+
+def _qrels_file(root: Path, split: str) -> Path:
+    names = [f"{split}{suffix}" for suffix in _QRELS_SUFFIXES]
+    for name in names:
+        if found := _plain_or_gzipped(root / "qrels" / name):
+            return found
+    there = sorted(path.name for path in (root / "qrels").glob("*"))
+    raise KbevalError(
+        f"{root}: no judgments of split {split!r}: looked for {' and '.join(names)} (or with .gz) in "
+        f"{root / 'qrels'}, found {', '.join(there) or 'nothing'}"
+    )
+
+
+def _plain_or_gzipped(path: Path) -> Path | None:
+    for candidate in (path, path.with_name(path.name + ".gz")):
+        if candidate.exists():
+            return candidate
+    return None
+
+
+def _relevant(qrels: Qrels) -> dict[str, dict[str, int]]:
+    """The documents with a grade above 0, by query."""
+    relevant: dict[str, dict[str, int]] = defaultdict(dict)
+    for query, document, grade in qrels.frame.filter(pl.col("grade") > 0).iter_rows():
+        relevant[query][document] = grade
+    return relevant
+
+
+def _oddities(
+    documents: list[Document], texts: Mapping[str, LabelledQuery], judged: list[str], qrels: Qrels
+) -> Iterator[str]:
+    in_corpus = {document.id for document in documents}
+    if silent := [query for query in judged if query not in texts]:
+        count = _count(silent, "judged query has", "judged queries have")
+        yield f"{count} no text to ask: {_some(silent)}"
+    judged_documents = qrels.frame["document"].unique().sort()
+    if absent := [document for document in judged_documents if document not in in_corpus]:
+        count = _count(absent, "judged document is", "judged documents are")
+        yield f"{count} not in the corpus: {_some(absent)}"
+    if both := [query for query in judged if query in in_corpus]:
+        count = _count(both, "query id is also a document's", "query ids are also documents'")
+        yield f"{count}, and nothing is left out for it: {_some(both)}"
+
+
+def _count(ids: list[str], one: str, many: str) -> str:
+    return f"1 {one}" if len(ids) == 1 else f"{len(ids)} {many}"
+
+
+def _some(ids: list[str]) -> str:
+    return ", ".join(map(repr, ids[:_NAMED])) + (", ..." if len(ids) > _NAMED else "")

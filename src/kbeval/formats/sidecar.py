@@ -1,0 +1,87 @@
+"""What stands beside a run: who made it, from what, and how it went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from kbeval.config import explain
+from kbeval.errors import InputError
+from kbeval.formats.text import read_bytes, write_atomically
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOTAL = "total"
+
+
+class EngineFacts(BaseModel):
+    """The engine and its full configuration, without secrets."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: str
+    type: str
+    configuration: dict[str, Any] = {}
+    reads_text: bool = True
+    deterministic: bool = True
+    notes: list[str] = []
+
+
+class Sidecar(BaseModel):
+    """The sidecar of one run.
+
+    Attributes:
+        k: how many documents were asked for per query.
+        escaped_ids: whether the ids in the run file are percent-encoded.
+        counts: queries, answered, empty (answered with nothing), errored, and facts about the index.
+        errors: for each query on which the engine failed, one line.
+        latencies_ms: for each query, milliseconds by stage; ``total`` is what the caller waited.
+        latency_ms: for each stage p50, p95 and n over those.
+        gold_ranks: for each query and stage, the rank of the first relevant document; null where it is not there.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    engine: EngineFacts
+    k: int
+    corpus_hash: str
+    queries_hash: str
+    versions: dict[str, str] = {}
+    store: dict[str, Any] | None = None
+    escaped_ids: bool = False
+    counts: dict[str, int] = {}
+    errors: dict[str, str] = {}
+    latency_ms: dict[str, dict[str, float]] = {}
+    latencies_ms: dict[str, dict[str, float]] = {}
+    gold_ranks: dict[str, dict[str, int | None]] = {}
+
+
+def sidecar_path(run_path: Path, name: str) -> Path:
+    """Where the sidecar of a run file lies: beside it, under the run's own file name."""
+    return run_path.parent / f"{name}.json"
+
+
+def read_sidecar(path: Path) -> Sidecar | None:
+    """Reads a sidecar; none where the file is absent.
+
+    Raises:
+        InputError: the file is there and is no sidecar.
+    """
+    if not path.exists():
+        return None
+    try:
+        return Sidecar.model_validate(orjson.loads(read_bytes(path)))
+    except orjson.JSONDecodeError as error:
+        raise InputError(path, line=error.lineno, expected="a run's sidecar in JSON", found=error.msg) from None
+    except ValidationError as error:
+        words = explain(error, Sidecar)
+        raise InputError(path, expected=f"a run's sidecar with {words['expected']}", found=words["found"]) from None
+
+
+def write_sidecar(path: Path, sidecar: Sidecar) -> None:
+    """Writes a sidecar, keys sorted."""
+    data = orjson.dumps(sidecar.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+    write_atomically(path, data + b"\n")

@@ -1,0 +1,180 @@
+"""results.md: what a person reads to decide (METHOD 7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+
+from kbeval.report import sections
+from kbeval.report.sentences import counts_sentence, listed, verdict_remarks, verdict_sentence
+from kbeval.report.tables import Table, as_markdown, escape_markdown
+
+if TYPE_CHECKING:
+    from kbeval.evaluation.comparison import Comparison
+
+SYNTHETIC_CAVEAT = (
+    "Questions written from a document can share words with it, which flatters the keyword engine; heavy paraphrase "
+    "flatters the vectors. That is why every result stands by style and a verdict looks at each. Styles guard only "
+    "against a bias that differs between styles."
+)
+LABELS_CAVEAT = (
+    "A returned document that nobody labelled counts as wrong. judged@10 says how many were labelled; the first "
+    "answers listed below are there to be marked by a person, and the share that do answer bounds what is missing."
+)
+
+
+def results_md(comparison: Comparison) -> str:
+    """The report, as Markdown. Everything in it that came from data is escaped."""
+    parts = [
+        "# Which engine finds the right document",
+        *_verdicts(comparison),
+        *_table(sections.strata_table(comparison), notes=[_headline_note()]),
+        *_pairs(comparison),
+        *_table(sections.metrics_table(comparison), notes=_metric_notes(comparison)),
+        *_stages(comparison),
+        *_errors(comparison),
+        *_table(sections.differing_table(comparison), notes=["Rank of the first relevant document; – is not found."]),
+        *_misses(comparison),
+        *_caveats(comparison),
+        *_configuration(comparison),
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def caveats(comparison: Comparison) -> list[str]:
+    """What a reader must know before believing the numbers."""
+    found = [SYNTHETIC_CAVEAT, LABELS_CAVEAT]
+    for run in comparison.runs:
+        if run.sidecar is None:
+            continue
+        found += [f"{run.name}: {note}" for note in run.sidecar.engine.notes]
+        if not run.sidecar.engine.deterministic:
+            found.append(f"{run.name} does not promise the same answer twice; its next run may differ.")
+    if comparison.depth is not None:
+        found.append(f"All runs are cut to {comparison.depth} documents a question.")
+    first = comparison.runs[0]
+    if first.without_relevant:
+        found.append(
+            f"{len(first.without_relevant)} questions have no relevant document and count with 0: "
+            f"{listed(first.without_relevant)}."
+        )
+    for run in comparison.runs:
+        for metric in comparison.options.metrics:
+            if metric.k and run.ties.straddling.get(metric.k):
+                low, high = run.ties.ranges[metric.name]
+                found.append(
+                    f"{run.name}: equal scores straddle rank {metric.k} on {run.ties.straddling[metric.k]} questions; "
+                    f"{metric.label} could be anything from {low:.4f} to {high:.4f}."
+                )
+    found += comparison.warnings
+    return found
+
+
+def _verdicts(comparison: Comparison) -> list[str]:
+    lines = []
+    for pair in comparison.pairs:
+        remarks = " ".join(verdict_remarks(comparison, pair))
+        sentence = escape_markdown(verdict_sentence(comparison, pair), limit=2000)
+        lines.append(f"- **{sentence}**" + (f" {escape_markdown(remarks, limit=2000)}" if remarks else ""))
+    counts = "; ".join(escape_markdown(counts_sentence(comparison, run)) for run in comparison.runs)
+    level = comparison.test_set.level
+    parts = ["\n".join(lines)] if lines else []
+    parts.append(f"{counts}. A document is relevant from grade {level} on.")
+    if comparison.pairs:
+        parts.append(escape_markdown(sections.family_sentence(comparison), limit=2000))
+    return parts
+
+
+def _pairs(comparison: Comparison) -> list[str]:
+    if not comparison.pairs:
+        return []
+    notes = [
+        "Differences, intervals and p are of the means of clusters (a document's generated questions are one cluster); "
+        "w/t/l counts questions; detectable is the smallest true difference that would show in four of five "
+        "such test sets."
+    ]
+    explored = [
+        "Over all questions. The difference is of means over questions; interval and p are by clusters. p plain t is "
+        "ranx's paired t-test, which assumes independent questions. All but the primary metric is exploratory."
+    ]
+    return [
+        *_table(sections.pairs_table(comparison), notes=notes),
+        *_table(sections.without_errors_table(comparison)),
+        *_table(sections.exploratory_table(comparison), notes=explored),
+    ]
+
+
+def _metric_notes(comparison: Comparison) -> list[str]:
+    notes = []
+    if comparison.chance:
+        notes.append(
+            f"Chance is what a random order of the {len(comparison.test_set.documents)} documents would score."
+        )
+    else:
+        notes.append("Chance is not known without the corpus (--dataset).")
+    large = sections.large_k_sentence(comparison)
+    if large:
+        notes.append(large)
+    for run in comparison.runs[:1]:
+        notes += [f"{metric}: {remark}" for metric, remark in run.remarks.items()]
+        notes += [f"{metric} leaves out {count} questions without a domain." for metric, count in run.left_out.items() if count]
+    return notes
+
+
+def _stages(comparison: Comparison) -> list[str]:
+    table = sections.legs_table(comparison)
+    if table is None:
+        return []
+    return _table(table, notes=sections.legs_sentences(comparison))
+
+
+def _errors(comparison: Comparison) -> list[str]:
+    rows = [[run.name, query, line] for run in comparison.runs for query, line in sorted(run.errors.items())]
+    if not rows:
+        return []
+    return _table(Table(["Engine", "query", "error"], rows, left=3, title="Questions on which an engine failed"))
+
+
+def _misses(comparison: Comparison) -> list[str]:
+    parts = []
+    for run in comparison.runs:
+        parts += _table(sections.misses_table(comparison, run))
+    return parts
+
+
+def _caveats(comparison: Comparison) -> list[str]:
+    lines = [f"- {escape_markdown(caveat, limit=2000)}" for caveat in caveats(comparison)]
+    return ["## Caveats", "\n".join(lines)]
+
+
+def _configuration(comparison: Comparison) -> list[str]:
+    known = [run for run in comparison.runs if run.sidecar is not None]
+    lines = [
+        f"- test set {comparison.test_set.hash}, corpus {comparison.test_set.corpus_hash or 'not known'}, "
+        f"questions {comparison.test_set.queries_hash or 'not known'}"
+    ]
+    for run in known:
+        assert run.sidecar is not None
+        engine = run.sidecar.engine
+        options = orjson.dumps(engine.configuration, option=orjson.OPT_SORT_KEYS).decode()
+        lines.append(f"- {escape_markdown(run.name)}: {escape_markdown(engine.type)}, k = {run.sidecar.k}, {escape_markdown(options, limit=2000)}")
+    lines += [f"- {escape_markdown(run.name)}: no sidecar, so nothing is known of it" for run in comparison.runs if run.sidecar is None]
+    return ["## Configuration", "\n".join(lines)]
+
+
+def _headline_note() -> str:
+    return (
+        "Means with 95 % intervals by clusters. The mean of the styles weighs each style equally and is what a verdict "
+        "rests on; messages and historical questions stand beside it. trec_eval's mean is over all questions."
+    )
+
+
+def _table(table: Table | None, notes: list[str] | None = None) -> list[str]:
+    if table is None:
+        return []
+    cells = [[escape_markdown(cell) for cell in row] for row in table.rows]
+    headers = [escape_markdown(header) for header in table.headers]
+    shown = as_markdown(Table(headers, cells, left=table.left))
+    lines = [escape_markdown(note, limit=2000) for note in notes or []]
+    return [f"## {escape_markdown(table.title)}", shown, *lines]

@@ -1,0 +1,129 @@
+"""results.json and per_query.jsonl: the same bytes for the same inputs, whatever the machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kbeval.evaluation.comparison import Comparison, PairResult, RunResult
+    from kbeval.evaluation.statistics import PairStatistics
+
+DECIMALS = 12
+
+
+def results(comparison: Comparison) -> dict[str, Any]:
+    """The content of results.json."""
+    test_set = comparison.test_set
+    return {
+        "test_set": {
+            "queries": len(test_set.queries),
+            "hash": test_set.hash,
+            "level": test_set.level,
+            "primary": comparison.options.primary.name,
+            "strata": {name: len(rows) for name, rows in test_set.stratum_rows.items()},
+        },
+        "runs": {run.name: _run(run, comparison) for run in comparison.runs},
+        "pairs": [row for pair in comparison.pairs for row in _pair(pair, comparison)],
+        "verdicts": [
+            {
+                "a": pair.a,
+                "b": pair.b,
+                "verdict": pair.verdict.word,
+                "by_stratum": {
+                    name: {"delta": number(of.delta), "ci95": _interval(of), "p": p_value(of.p)}
+                    for name, of in pair.verdict.by_stratum.items()
+                },
+            }
+            for pair in comparison.pairs
+        ],
+    }
+
+
+def results_json(comparison: Comparison) -> bytes:
+    """results.json: keys sorted, p-values with 6 significant digits, other numbers with 12 decimals."""
+    return orjson.dumps(results(comparison), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+
+
+def per_query_jsonl(comparison: Comparison) -> Iterator[bytes]:
+    """per_query.jsonl, a line a query in the order of the test set."""
+    test_set = comparison.test_set
+    frame = test_set.qrels.frame
+    grades: dict[str, dict[str, int]] = {}
+    for query, document, grade in frame.select("query", "document", "grade").iter_rows():
+        if grade > 0:
+            grades.setdefault(query, {})[document] = grade
+    for index, query in enumerate(test_set.queries):
+        known = test_set.labelled.get(query)
+        line = {
+            "query_id": query,
+            "query": known.text if known else None,
+            "source": known.source if known else None,
+            "style": known.style if known else None,
+            "domain": known.domain if known else None,
+            "relevant": grades.get(query, {}),
+            "runs": {
+                run.name: {
+                    "ranked": run.ranked[index],
+                    "first_relevant_rank": int(run.first_ranks[index]) or None,
+                    "metrics": {name: number(values[index]) for name, values in run.values.items()},
+                    "error": run.errors.get(query),
+                }
+                for run in comparison.runs
+            },
+        }
+        yield orjson.dumps(line, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+
+
+def number(value: float | None) -> float | None:
+    """A number as the files hold it: 12 decimals, no negative zero; undefined is null."""
+    if value is None or np.isnan(value):
+        return None
+    return round(float(value), DECIMALS) + 0.0
+
+
+def p_value(value: float | None) -> float | None:
+    """A p-value as the files hold it: 6 significant digits."""
+    return None if value is None else float(f"{value:.6g}")
+
+
+def _run(run: RunResult, comparison: Comparison) -> dict[str, Any]:
+    return {
+        "metrics": {name: number(run.mean(name)) for name in run.values},
+        "strata": {
+            stratum: {name: number(run.mean(name, rows)) for name in run.values}
+            for stratum, rows in comparison.test_set.stratum_rows.items()
+        },
+        "errored": len(run.errors),
+        "missing": len(run.missing),
+        "ties": run.ties.queries,
+    }
+
+
+def _pair(pair: PairResult, comparison: Comparison) -> Iterator[dict[str, Any]]:
+    for metric, of in pair.cells.items():
+        primary = metric == comparison.options.primary.name
+        yield {
+            "a": pair.a,
+            "b": pair.b,
+            "metric": metric,
+            "delta": number(of.delta),
+            "ci95": _interval(of),
+            "p_paired_t": p_value(pair.p_paired_t[metric]),
+            "p": p_value(of.p),
+            "p_adjusted": p_value(pair.p_adjusted) if primary else None,
+            "effect_size": number(of.effect_size),
+            "wins": of.wins,
+            "ties": of.ties,
+            "losses": of.losses,
+            "clusters": of.clusters,
+            "mdd": number(of.mdd),
+        }
+
+
+def _interval(of: PairStatistics) -> list[float | None] | None:
+    return None if of.ci95 is None else [number(of.ci95[0]), number(of.ci95[1])]

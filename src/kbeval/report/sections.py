@@ -1,0 +1,314 @@
+"""The tables of a comparison, each built once and shown on a terminal, in Markdown, CSV or LaTeX."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kbeval.evaluation.statistics import detectable
+from kbeval.evaluation.strata import ALL, deciding_strata
+from kbeval.report.sentences import deciding, fixed, headline, interval, listed, signed
+from kbeval.report.tables import Table
+
+if TYPE_CHECKING:
+    from kbeval.evaluation.comparison import Comparison, RunResult
+    from kbeval.evaluation.statistics import PairStatistics
+
+DIFFERING_QUERIES = 10
+MISSES = 20
+MOST_RUNS_ABREAST = 6
+MOST_PAIRS_ABREAST = 3
+_DASH = "–"
+
+
+def metrics_table(comparison: Comparison) -> Table:
+    """Engine by metric and k: means over all queries, and what chance would score."""
+    metrics = comparison.options.metrics
+    rows = [
+        [run.name, *(fixed(run.mean(metric.name), 4) for metric in metrics)] for run in comparison.runs
+    ]
+    if comparison.chance:
+        rows.append(["chance", *(fixed(comparison.chance.get(metric.name), 4) for metric in metrics)])
+    return Table(["All questions", *(metric.label for metric in metrics)], rows, title="Every metric")
+
+
+def metrics_by_run(comparison: Comparison) -> Table:
+    """The same the other way round, which fits a terminal: a line a metric, a column a run."""
+    headers = ["All questions", *(run.name for run in comparison.runs)]
+    if comparison.chance:
+        headers.append("chance")
+    rows = []
+    for metric in comparison.options.metrics:
+        row = [metric.label, *(fixed(run.mean(metric.name), 4) for run in comparison.runs)]
+        if comparison.chance:
+            row.append(fixed(comparison.chance.get(metric.name), 4))
+        rows.append(row)
+    return Table(headers, rows, title="Every metric")
+
+
+def strata_table(comparison: Comparison) -> Table:
+    """The primary metric by stratum: documents, questions, errors, each run with its interval, judged@10."""
+    runs = comparison.runs
+    label = comparison.options.primary.label
+    headers = ["Questions", "documents", "n", "errors", *(f"{run.name} {label}" for run in runs)]
+    pairs = comparison.pairs if len(comparison.pairs) <= MOST_PAIRS_ABREAST else []
+    headers += [f"{pair.a} − {pair.b}; w/t/l; detectable" for pair in pairs]
+    headers += [f"{run.name} judged@10" for run in runs]
+    rows = []
+    for stratum, at in comparison.test_set.stratum_rows.items():
+        rows.append(_stratum_row(comparison, stratum, at))
+    if len(rows) > 1:
+        everything = np.arange(len(comparison.test_set.queries))
+        styles = deciding_strata(comparison.test_set.strata)
+        if styles != (ALL,) and len(styles) > 1:
+            at = np.concatenate([comparison.test_set.stratum_rows[style] for style in styles])
+            row = _stratum_row(comparison, f"mean of {', '.join(styles)}", at)
+            for place, run in enumerate(runs):
+                row[4 + place] = fixed(headline(comparison, run))
+            for place, pair in enumerate(pairs):
+                row[4 + len(runs) + place] = _difference_cell(pair.verdict.overall)
+            rows.append(row)
+        rows.append(_stratum_row(comparison, "all (trec_eval's mean)", everything))
+    return Table(headers, rows, title=f"{label} by kind of question")
+
+
+def pairs_table(comparison: Comparison) -> Table:
+    """Each pair on the primary metric: the difference by stratum and for the verdict."""
+    rows = []
+    for pair in comparison.pairs:
+        styles = deciding(comparison)
+        parts = [(name, of) for name, of in pair.verdict.by_stratum.items()]
+        if len(styles) > 1:
+            parts.append((f"mean of {', '.join(styles)}", pair.verdict.overall))
+        if len(parts) > 1 or styles == (ALL,):
+            parts.append(("all", pair.cells[comparison.options.primary.name]))
+        for number, (name, of) in enumerate(parts):
+            rows.append(
+                [
+                    f"{pair.a} − {pair.b}" if number == 0 else "",
+                    name,
+                    signed(of.cluster_delta),
+                    interval(of),
+                    _p(of.p),
+                    _p(of.p_sign_flip),
+                    f"{of.wins}/{of.ties}/{of.losses}",
+                    str(of.clusters),
+                    fixed(of.mdd),
+                ]
+            )
+    headers = ["Pair", "questions", "difference", "95 %", "p", "p sign-flip", "w/t/l", "clusters", "detectable"]
+    return Table(headers, rows, left=2, title=f"Differences in {comparison.options.primary.label}")
+
+
+def exploratory_table(comparison: Comparison) -> Table:
+    """Every pair on every metric over all questions: intervals, no adjusted p."""
+    rows = []
+    for pair in comparison.pairs:
+        for number, metric in enumerate(comparison.options.metrics):
+            if metric.name not in pair.cells:
+                continue
+            of = pair.cells[metric.name]
+            primary = metric.name == comparison.options.primary.name
+            rows.append(
+                [
+                    f"{pair.a} − {pair.b}" if number == 0 else "",
+                    metric.label,
+                    signed(of.delta, 4),
+                    interval(of),
+                    _p(of.p),
+                    _p(pair.p_adjusted) if primary else "",
+                    _p(pair.p_paired_t[metric.name]),
+                    signed(of.effect_size, 2) if of.effect_size is not None else _DASH,
+                ]
+            )
+    headers = ["Pair", "metric", "difference", "95 %", "p", "p Holm", "p plain t", "effect size"]
+    return Table(headers, rows, left=2, title="Every pair on every metric")
+
+
+def without_errors_table(comparison: Comparison) -> Table | None:
+    """Each pair with the questions removed on which either engine failed; none where no engine did."""
+    rows = [
+        [f"{pair.a} − {pair.b}", str(of.queries), signed(of.cluster_delta), interval(of), _p(of.p)]
+        for pair in comparison.pairs
+        if (of := pair.without_errors) is not None
+    ]
+    if not rows:
+        return None
+    return Table(["Pair", "questions", "difference", "95 %", "p"], rows, title="Without the questions that errored")
+
+
+def legs_table(comparison: Comparison) -> Table | None:
+    """What each stage inside an engine found: MRR of its own order of documents; none where none has stages."""
+    rows = []
+    for run in comparison.runs:
+        for stage, value in leg_means(comparison, run).items():
+            final = run.mean("mrr") if "mrr" in run.values else _final_mrr(run)
+            rows.append([run.name, stage, fixed(value, 4), signed(value - (final or 0.0), 4)])
+    return Table(["Engine", "stage", "MRR", "against the engine"], rows, left=2, title="Stages") if rows else None
+
+
+def leg_means(comparison: Comparison, run: RunResult) -> dict[str, float]:
+    """Mean reciprocal rank of the first relevant document after each stage, at the run's depth, over all queries."""
+    if run.sidecar is None or not run.sidecar.gold_ranks:
+        return {}
+    depth = comparison.depth or run.sidecar.k
+    queries = comparison.test_set.queries
+    stages = sorted({stage for ranks in run.sidecar.gold_ranks.values() for stage in ranks}, key=_stage_order)
+    return {
+        stage: sum(
+            1 / rank
+            for query in queries
+            if (rank := run.sidecar.gold_ranks.get(query, {}).get(stage)) is not None and rank <= depth
+        )
+        / len(queries)
+        for stage in stages
+    }
+
+
+def legs_sentences(comparison: Comparison) -> list[str]:
+    """For each engine with several legs: whether one of them beats it."""
+    sentences = []
+    for run in comparison.runs:
+        means = {stage: value for stage, value in leg_means(comparison, run).items() if stage in ("lexical", "vector")}
+        if not means:
+            continue
+        final = _final_mrr(run)
+        best = max(means, key=lambda stage: means[stage])
+        figures = f"MRR {fixed(means[best], 4)} against {fixed(final, 4)}"
+        if means[best] > final:
+            sentences.append(f"{run.name}: its {best} leg alone beats it ({figures}): what is added to it costs.")
+        elif means[best] == final:
+            sentences.append(f"{run.name}: its {best} leg alone is as good ({figures}).")
+        else:
+            sentences.append(f"{run.name}: no leg alone beats it (the best is {best}, {figures}).")
+    return sentences
+
+
+def differing_table(comparison: Comparison) -> Table | None:
+    """The ten queries on which the engines differ most on the primary metric."""
+    runs = comparison.runs
+    if len(runs) < 2:
+        return None
+    values = np.array([run.values[comparison.options.primary.name] for run in runs])
+    spread = np.nan_to_num(values.max(axis=0) - values.min(axis=0))
+    order = sorted(
+        (index for index in range(len(spread)) if spread[index] > 0),
+        key=lambda index: (-spread[index], _shuffle("differing", comparison.test_set.queries[index])),
+    )[:DIFFERING_QUERIES]
+    if not order:
+        return None
+    abreast = len(runs) <= MOST_RUNS_ABREAST
+    rows = []
+    for index in order:
+        ranks = {run.name: int(run.first_ranks[index]) or None for run in runs}
+        cells = (
+            [str(ranks[run.name] or _DASH) for run in runs]
+            if abreast
+            else [f"{name} ({ranks[name] or _DASH})" for name in _extremes(ranks)]
+        )
+        rows.append([*_question(comparison, index), *cells])
+    headers = [*(run.name for run in runs)] if abreast else ["highest (rank)", "lowest (rank)"]
+    return Table(["Query", "kind", "question", "gold", *headers], rows, left=4, title="Where the engines differ most")
+
+
+def misses_table(comparison: Comparison, run: RunResult) -> Table | None:
+    """Twenty seeded random misses at rank 1, for a person to mark."""
+    queries = comparison.test_set.queries
+    missed = [i for i in range(len(queries)) if run.first_ranks[i] != 1 and run.ranked[i]]
+    missed.sort(key=lambda i: _shuffle("misses", queries[i]))
+    if not missed:
+        return None
+    rows = []
+    for index in missed[:MISSES]:
+        first = run.ranked[index][0]
+        document = comparison.test_set.documents.get(first)
+        rows.append([*_question(comparison, index), first, document.title if document else "", "☐ / ☐"])
+    return Table(
+        ["Query", "kind", "question", "gold", "first answer", "its title", "answers it / does not"],
+        rows,
+        left=7,
+        title=f"{run.name}: first answers that count as wrong",
+    )
+
+
+def family_sentence(comparison: Comparison) -> str:
+    """The family of tests, its size, and what it could have detected."""
+    pairs = len(comparison.pairs)
+    label = comparison.options.primary.label
+    against = f" against the baseline {comparison.options.baseline}" if comparison.options.baseline else ""
+    sentence = f"Family: {pairs} pair{'s' if pairs != 1 else ''}{against} on the one primary metric {label}, Holm's correction."
+    of = detectable(pair.verdict.overall.mdd for pair in comparison.pairs)
+    if of is not None:
+        sentence += (
+            f" Smallest difference that this test set would probably show: median {fixed(of.median)}, "
+            f"from {fixed(of.lowest)} to {fixed(of.highest)} over the pairs."
+        )
+    return sentence
+
+
+def large_k_sentence(comparison: Comparison) -> str | None:
+    """Which metrics chance alone half solves on this corpus; none where it does so on none."""
+    large = [
+        metric.label
+        for metric in comparison.options.metrics
+        if metric.k and comparison.chance.get(metric.name, 0.0) > 0.5
+    ]
+    if not large:
+        return None
+    documents = len(comparison.test_set.documents)
+    return f"k is too large for a corpus of {documents} documents: chance alone scores over one half on {listed(large)}."
+
+
+def _final_mrr(run: RunResult) -> float:
+    ranks = run.first_ranks[run.first_ranks > 0]
+    return float((1 / ranks).sum() / len(run.first_ranks))
+
+
+def _stratum_row(comparison: Comparison, name: str, at: np.ndarray) -> list[str]:
+    test_set = comparison.test_set
+    queries = [test_set.queries[i] for i in at]
+    documents = {document for query in queries for document in test_set.gold[query]}
+    errors = sum(1 for query in queries if any(query in run.errors for run in comparison.runs))
+    cells = []
+    for run in comparison.runs:
+        mean = run.mean(comparison.options.primary.name, at)
+        cells.append(f"{fixed(mean)} {interval(comparison.level_of(run, at))}".strip())
+    if len(comparison.pairs) <= MOST_PAIRS_ABREAST:
+        cells += [_difference_cell(comparison.difference(pair, at)) for pair in comparison.pairs]
+    judged = [fixed(float(run.judged[at].mean())) for run in comparison.runs]
+    return [name, str(len(documents)), str(len(at)), str(errors), *cells, *judged]
+
+
+def _difference_cell(of: PairStatistics) -> str:
+    wins = f"{of.wins}/{of.ties}/{of.losses}"
+    return f"{signed(of.cluster_delta)} {interval(of)}; {wins}; {fixed(of.mdd)}"
+
+
+def _question(comparison: Comparison, index: int) -> list[str]:
+    test_set = comparison.test_set
+    query = test_set.queries[index]
+    known = test_set.labelled.get(query)
+    return [query, test_set.strata[index], known.text if known else "", listed(test_set.gold[query])]
+
+
+def _extremes(ranks: dict[str, int | None]) -> tuple[str, str]:
+    ordered = sorted(ranks, key=lambda name: (ranks[name] or 10**9, name))
+    return ordered[0], ordered[-1]
+
+
+def _shuffle(purpose: str, query: str) -> str:
+    """A seeded random order that needs no generator: the same on every machine and for every subset."""
+    return hashlib.sha256(f"kbeval {purpose} {query}".encode()).hexdigest()
+
+
+def _stage_order(stage: str) -> tuple[int, str]:
+    order = ("lexical", "vector", "fusion", "rerank")
+    return (order.index(stage) if stage in order else len(order), stage)
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return _DASH
+    return "<.001" if value < 0.001 else f"{value:.3f}".replace("0.", ".", 1)

@@ -1,0 +1,96 @@
+"""Runs engines over a data set: opens what they share, builds them, asks them, and closes everything again."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kbeval.engines.base import BuildContext
+from kbeval.formats.dataset import corpus_hash, queries_hash
+from kbeval.running.runner import ask_all
+from kbeval.running.save import save
+from kbeval.store import Store, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kbeval.engines.registry import EnginePlan
+    from kbeval.formats.dataset import Dataset
+    from kbeval.progress import Progress
+    from kbeval.running.runner import Outcomes
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that was written."""
+
+    name: str
+    path: Path
+    outcomes: Outcomes
+
+
+class SharedStore:
+    """The evaluation database, opened when the first engine asks for it, with the documents loaded."""
+
+    def __init__(self, stack: ExitStack, dsn: str | None, dataset: Dataset, progress: Progress) -> None:
+        self._stack = stack
+        self._dsn = dsn
+        self._dataset = dataset
+        self._progress = progress
+        self.opened: Store | None = None
+
+    def __call__(self) -> Store:
+        if self.opened is None:
+            with self._progress.task("starting the evaluation database"):
+                store = self._stack.enter_context(open_store(self._dsn))
+            documents = self._dataset.documents
+            with self._progress.task("loading documents", total=len(documents)) as advance:
+                advance(store.load_documents(documents))
+            self.opened = store
+        return self.opened
+
+
+def run_engines(
+    plans: Sequence[EnginePlan],
+    dataset: Dataset,
+    folder: Path,
+    *,
+    root: Path,
+    k: int,
+    level: int,
+    dsn: str | None,
+    progress: Progress,
+    escape_ids: bool = False,
+) -> list[Finished]:
+    """Builds each engine, asks it every query of the data set, and writes its run into ``folder``.
+
+    The database is dropped when this returns or raises, also on an interruption.
+    """
+    documents_hash, questions_hash = corpus_hash(dataset.documents), queries_hash(dataset.queries)
+    known = {document.id for document in dataset.documents}
+    finished = []
+    with ExitStack() as stack:
+        store = SharedStore(stack, dsn, dataset, progress)
+        context = BuildContext(documents=dataset.documents, store=store, progress=progress, root=root)
+        for plan in plans:
+            with ExitStack() as own:
+                engine = plan.build(context)
+                own.callback(engine.close)
+                outcomes = ask_all(
+                    engine, plan.name, dataset.queries, k, known_documents=known, progress=progress
+                )
+                path = save(
+                    folder,
+                    engine,
+                    outcomes,
+                    k=k,
+                    level=level,
+                    corpus_hash=documents_hash,
+                    queries_hash=questions_hash,
+                    store=store.opened.describe() if store.opened else None,
+                    escape_ids=escape_ids,
+                )
+            finished.append(Finished(plan.name, path, outcomes))
+    return finished

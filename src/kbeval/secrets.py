@@ -1,0 +1,43 @@
+"""Keeps keys and passwords out of everything that is written or printed."""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import quote, unquote
+
+SECRET_VARIABLES = (
+    "COHERE_API_KEY",
+    "CO_API_KEY",
+    "OPENAI_API_KEY",
+    "OPENROUTER_API_KEY",
+    "PGPASSWORD",
+)
+
+HIDDEN = "***"
+
+_URI_PASSWORD = re.compile(r"(?P<head>\w+://[^\s:/@]*:)(?P<secret>[^\s@/]+)(?=@)")
+_KEYWORD_PASSWORD = re.compile(r"(?P<head>\b(?:ssl)?password\s*=\s*)(?P<secret>'(?:[^'\\]|\\.)*'|[^\s&]+)", re.I)
+
+
+def scrub(text: str) -> str:
+    """``text`` with every known secret replaced by ``***``.
+
+    Known are the values of the variables that hold keys, and passwords in anything that looks like a DSN, in
+    its URI or its keyword form.
+    """
+    for variable in SECRET_VARIABLES:
+        value = os.environ.get(variable, "")
+        if len(value) >= 4:  # shorter ones would blank out ordinary words
+            for form in {value, quote(value, safe=""), unquote(value)}:
+                text = text.replace(form, HIDDEN)
+    text = _URI_PASSWORD.sub(rf"\g<head>{HIDDEN}", text)
+    return _KEYWORD_PASSWORD.sub(rf"\g<head>{HIDDEN}", text)
+
+
+def one_line(error: BaseException, limit: int = 400) -> str:
+    """An exception as one line without secrets: its type, then its message, cut at ``limit`` characters."""
+    message = " ".join(str(error).split())
+    line = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    line = scrub(line)
+    return line if len(line) <= limit else f"{line[: limit - 3]}..."

@@ -1,0 +1,1 @@
+"""Where labelled queries come from."""
