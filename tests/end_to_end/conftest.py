@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,13 +14,12 @@ from scripted_server import ScriptedServer, serve
 
 from kbeval.engines.base import BuildContext
 from kbeval.progress import Progress, Silent
-from kbeval.store import Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from kbeval.model import Document
+    from kbeval.store import Store
 
 TINY_DOCUMENTS = {
     "refunds": ("Refunds", "How money goes back to a customer.", "A cashier may give money back up to fifty pounds."),
@@ -133,16 +133,11 @@ def beir(kbeval: Kbeval) -> Path:
 
 @pytest.fixture(scope="session")
 def store() -> Iterator[Store]:
-    """One evaluation database for all tests that build engines in this process."""
-    with open_store(None) as opened:
+    """An open evaluation database, one for all tests: whoever writes to it makes a table of its own."""
+    from kbeval.store import open_store
+
+    with open_store() as opened:
         yield opened
-
-
-@pytest.fixture
-def scripted_server() -> Iterator[ScriptedServer]:
-    """A web server on 127.0.0.1 that says what the test tells it to."""
-    with serve() as script:
-        yield script
 
 
 @pytest.fixture
@@ -153,3 +148,10 @@ def context(store: Store, tmp_path: Path) -> Callable[..., BuildContext]:
         return BuildContext(documents=documents, store=lambda: store, progress=progress or Silent(), root=tmp_path)
 
     return make
+
+
+@pytest.fixture
+def scripted_server() -> Iterator[ScriptedServer]:
+    """A web server on 127.0.0.1 that says what the test tells it to."""
+    with serve() as script:
+        yield script

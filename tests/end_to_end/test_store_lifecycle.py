@@ -232,9 +232,7 @@ def test_a_process_that_ends_without_leaving_the_block_leaves_nothing(base: Path
 
 
 def test_a_forked_child_that_exits_does_not_take_the_store_along(base: Path) -> None:
-    child = Child(
-        base, then="pid = os.fork() or sys.exit(0); os.waitpid(pid, 0); print(store.connect().info.status)"
-    )
+    child = Child(base, then="pid = os.fork() or sys.exit(0); os.waitpid(pid, 0); print(store.connect().info.status)")
     assert child.readline() == "kbeval"
     assert child.end()[0] == 0
     assert remains(base) == []
@@ -636,9 +634,7 @@ def test_a_signal_drops_the_schema(dsn: str, base: Path, number: int, code: int,
 
 
 def test_after_kill_9_the_next_store_drops_the_dead_schema_and_spares_the_rest(dsn: str, base: Path) -> None:
-    stuck = (
-        "connection.autocommit = False; connection.execute('LOCK kb_documents'); print('locked', flush=True)"
-    )
+    stuck = "connection.autocommit = False; connection.execute('LOCK kb_documents'); print('locked', flush=True)"
     killed = Child(base, dsn, then=f"{stuck}; connection.execute('SELECT pg_sleep(60)')")
     living = Child(base, dsn)
     dead, spared = killed.readline(), living.readline()

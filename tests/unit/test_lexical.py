@@ -36,8 +36,8 @@ def test_analyse() -> None:
 
 def test_the_stop_words_are_lucenes() -> None:
     # org.apache.lucene.analysis.en.EnglishAnalyzer.ENGLISH_STOP_WORDS_SET
-    words = """a an and are as at be but by for if in into is it no not of on or such that the their then there
-        these they this to was will with"""
+    words = """a an and are as at be but by for if in into is it no not of on or such that the their then
+        there these they this to was will with"""
     assert set(STOP_WORDS) == set(words.split())
 
 

@@ -106,11 +106,7 @@ _NUMPY = SimpleNamespace(**{**vars(np), "sum": _sum_in_order})
 def _uncompiled(kernel: Any) -> Callable[..., float]:
     """The function that numba would compile, also in whatever it calls."""
     function: FunctionType = getattr(kernel, "py_func", kernel)
-    used = {
-        name: function.__globals__[name]
-        for name in function.__code__.co_names
-        if name in function.__globals__
-    }
+    used = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
     scope = {name: _uncompiled(value) if hasattr(value, "py_func") else value for name, value in used.items()}
     if "np" in scope:
         scope["np"] = _NUMPY

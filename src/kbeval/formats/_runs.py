@@ -17,7 +17,7 @@ from kbeval.formats import _fields
 from kbeval.formats.ids import escape_id, trec_ids, trec_lines
 from kbeval.formats.text import TextFile, write_atomically
 from kbeval.model import Run
-from kbeval.order import falling_scores, one_order, query_codes, query_segments, falls_strictly
+from kbeval.order import falling_scores, falls_strictly, one_order, query_codes, query_segments
 
 if TYPE_CHECKING:
     import os

@@ -13,6 +13,7 @@ from haystack_integrations.document_stores.pgvector import PgvectorDocumentStore
 
 from kbeval.corpus.chunking import chunk_document
 from kbeval.engines.components.services import ServiceError
+from kbeval.store import DSN_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from kbeval.model import Document
     from kbeval.progress import Progress
     from kbeval.store import Store
-
-DSN_VARIABLE = "KBEVAL_STORE_DSN"
 
 _BATCH = 256
 

@@ -90,9 +90,7 @@ class Embedder:
         return len(embedding)
 
     def _calling(self) -> AbstractContextManager[None]:
-        return calling(
-            f"embedder {self.name}", key_variable=OPENAI_KEY, timeout_s=self.timeout_s, retries=self.retries
-        )
+        return calling(f"embedder {self.name}", key_variable=OPENAI_KEY, timeout_s=self.timeout_s, retries=self.retries)
 
     def close(self) -> None:
         """Closes the connections of a remote one."""
@@ -131,9 +129,7 @@ def make_embedder(name: str, *, base_url: str | None, timeout_s: float, retries:
             "max_retries": retries,
         }
         # Without raise_on_failure a failed batch would only be logged, and its chunks left without vectors.
-        chunks = OpenAIDocumentEmbedder(
-            batch_size=_OPENAI_BATCH, progress_bar=False, raise_on_failure=True, **common
-        )
+        chunks = OpenAIDocumentEmbedder(batch_size=_OPENAI_BATCH, progress_bar=False, raise_on_failure=True, **common)
         return Embedder(
             name=name,
             remote=True,

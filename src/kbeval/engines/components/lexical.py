@@ -37,32 +37,33 @@ class BM25Retriever:
         """
         self.document_store = document_store
         self.top_k = top_k
-        self._documents: list[Document] | None = None
+        self._documents: list[Document] = []
         self._index: Bm25Index | None = None
 
-    def index(self, documents: Sequence[Document]) -> None:
+    def index(self, documents: Sequence[Document]) -> Bm25Index:
         """Indexes the chunks, which must come in the order of their ids: it decides between equal scores."""
         self._documents = list(documents)
         self._index = Bm25Index(document.content or "" for document in documents)
+        return self._index
 
     def warm_up(self) -> None:
         """Indexes the chunks of the document store, unless :meth:`index` has been called."""
-        if self._documents is None:
-            stored = self.document_store.filter_documents()
-            self.index(sorted(stored, key=lambda document: document.id))
+        self._indexed()
+
+    def _indexed(self) -> Bm25Index:
+        if self._index is not None:
+            return self._index
+        return self.index(sorted(self.document_store.filter_documents(), key=lambda document: document.id))
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, top_k: int | None = None) -> dict[str, list[Document]]:
         """Returns ``{"documents": [...]}``: the chunks with their BM25 scores, best first."""
-        self.warm_up()
-        if self._index is None or self._documents is None:
-            return {"documents": []}
-        scores = self._index.scores(query)
+        scores = self._indexed().scores(query)
         found = best_first(scores, self.top_k if top_k is None else top_k)
         return {
             "documents": [
-                replace(self._documents[i], score=float(score))
-                for i, score in zip(found, scores[found], strict=True)
+                replace(self._documents[i], score=score)
+                for i, score in zip(found.tolist(), scores[found].tolist(), strict=True)
             ]
         }
 
