@@ -11,9 +11,8 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kbeval.evaluation.order import falling_scores, sort_run
 
-from kbeval.order import falls_strictly
+from kbeval.order import falling_scores, falls_strictly, sort_run
 
 
 def frame(rows: list[tuple[str, str, float]]) -> pl.DataFrame:
