@@ -35,7 +35,10 @@ EVERY = f"{COMPARED},mrr@10,map,map@10,ndcg,r-precision,f1,f1@10,bpref,rbp.8,jud
 def generate(queries: int, depth: int, seed: int) -> Run:
     """A run whose one relevant document (the query's number) stands at a geometric rank, or nowhere."""
     rng = np.random.default_rng(seed)
-    documents = rng.integers(queries, DOCUMENTS, size=(queries, depth))
+    others = DOCUMENTS - queries
+    first = rng.integers(others, size=(queries, 1))
+    step = rng.integers(1, others // depth, size=(queries, 1))  # never around to the first again
+    documents = queries + (first + step * np.arange(depth)) % others
     rank = rng.geometric(0.02, size=queries) - 1
     found = np.flatnonzero(rank < depth)
     documents[found, rank[found]] = found

@@ -6,7 +6,6 @@ The real packages: trec_eval (as pytrec_eval), ir_measures, ir_datasets, and BEI
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ir_datasets
@@ -21,6 +20,7 @@ from ir_measures import RR, P, R, Success, nDCG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 ENGINES = ("a", "b", "bm25")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from kbeval.evaluation import ranx_kernels
 from kbeval.evaluation.alignment import align, judge
 from kbeval.evaluation.metrics import parse_metrics
-from kbeval.evaluation.scoring import score_aligned
+from kbeval.evaluation.scoring import score_aligned, warm_up
 from plain_trec import qrels_of, run_of
 
 BORROW = """
@@ -118,6 +119,18 @@ def test_compiled_and_uncompiled_values_agree_but_for_the_last_bits() -> None:
     )
     for name, values in slow.items():
         np.testing.assert_allclose(values, fast[name], rtol=1e-14, err_msg=name)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_warming_up_in_a_thread_loads_the_kernels_that_scoring_uses(compiled: bool) -> None:
+    metrics = parse_metrics("mrr,ndcg@10,f1,bpref,domain_accuracy@5")
+    thread = Thread(target=warm_up, args=(metrics,), kwargs={"compiled": compiled})
+    thread.start()
+    thread.join()
+    before = ranx_kernels._kernel.cache_info().misses
+    alignment = align(judge(qrels_of([("q", "a", 1)])), run_of([("q", "a", 1.0)]), compiled=compiled)
+    assert set(score_aligned(alignment, metrics).means.values()) == {1.0}
+    assert ranx_kernels._kernel.cache_info().misses == before
 
 
 def test_the_size_of_the_input_alone_decides() -> None:

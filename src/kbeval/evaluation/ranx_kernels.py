@@ -2,7 +2,7 @@
 
 What is called are the functions that compute one query, which ranx's public ones run in a parallel loop. One
 query at a time costs 3 microseconds of calling, and gives: a third of the time to compile (16 s for 45 s, all
-metrics), no thread pool and no threading layer in the caller's process, values that cannot depend on the
+nine), no thread pool and no threading layer in the caller's process, values that cannot depend on the
 number of threads, and lists of their own length, where one padded array would make f1 divide by the padding.
 
 On small inputs the kernels run uncompiled: as ranx wrote them, by the interpreter, adding up in numba's
@@ -105,9 +105,17 @@ _NUMPY = SimpleNamespace(**{**vars(np), "sum": _sum_in_order})
 
 def _uncompiled(kernel: Any) -> Callable[..., float]:
     """The function that numba would compile, also in whatever it calls."""
+    # Where the caller has turned numba's compiler off, they are plain functions already.
     function: FunctionType = getattr(kernel, "py_func", kernel)
-    used = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
-    scope = {name: _uncompiled(value) if hasattr(value, "py_func") else value for name, value in used.items()}
-    if "np" in scope:
-        scope["np"] = _NUMPY
-    return FunctionType(function.__code__, {"__builtins__": builtins, **scope}, function.__name__)
+    used = {
+        name: function.__globals__[name]
+        for name in function.__code__.co_names
+        if name in function.__globals__
+    }
+    scope: dict[str, Any] = {"__builtins__": builtins}
+    for name, value in used.items():
+        if hasattr(value, "py_func") or isinstance(value, FunctionType):
+            scope[name] = _uncompiled(value)
+        else:
+            scope[name] = _NUMPY if value is np else value
+    return FunctionType(function.__code__, scope, function.__name__)

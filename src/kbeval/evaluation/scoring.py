@@ -7,8 +7,10 @@ from math import fsum
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from kbeval.evaluation.alignment import Alignment, Domains, align, judge
+from kbeval.model import Qrels, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,9 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbeval.evaluation.metrics import Metric
-    from kbeval.model import Qrels, Run
 
-__all__ = ["Domains", "Scores", "score", "score_aligned"]
+__all__ = ["Domains", "Scores", "score", "score_aligned", "warm_up"]
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,14 @@ def score_aligned(
         remarks=remarks,
         warnings=_warnings(run.strangers),
     )
+
+
+def warm_up(metrics: Iterable[Metric], *, compiled: bool) -> None:
+    """Imports, and compiles, what scoring these metrics needs; for a thread beside the reading of files."""
+    pair: dict[str, list[str]] = {"query": ["q"], "document": ["d"]}
+    qrels = Qrels(pl.DataFrame({**pair, "grade": [1]}))
+    run = Run("warm-up", pl.DataFrame({**pair, "score": [1.0]}))
+    score_aligned(align(judge(qrels), run, compiled=compiled), metrics)
 
 
 def _named(queries: tuple[str, ...], chosen: NDArray[np.bool_]) -> tuple[str, ...]:
