@@ -58,9 +58,7 @@ def main() -> None:
         started = time.perf_counter()
         engine = HybridEngine.build(
             HybridSettings(),
-            BuildContext(
-                documents=documents, store=lambda: store, progress=on_standard_error(), root=Path.cwd()
-            ),
+            BuildContext(documents=documents, store=lambda: store, progress=on_standard_error(), root=Path.cwd()),
         )
         built = time.perf_counter() - started
         ways: dict[str, Callable[[str], Any]] = {

@@ -191,9 +191,7 @@ def parse_assignments(assignments: list[str], names: list[str]) -> dict[str, dic
                 )
             name, key = names[0], left
         if name not in settings:
-            raise KbevalError(
-                f"--set {assignment}: expected one of the engines {', '.join(names)}, found {name!r}"
-            )
+            raise KbevalError(f"--set {assignment}: expected one of the engines {', '.join(names)}, found {name!r}")
         settings[name][key] = _value(assignment, text)
     return settings
 

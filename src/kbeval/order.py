@@ -110,16 +110,22 @@ def falling_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(number == wanted, kept, _float32_of_numbers(number))
 
 
-def strictly_falls(scores: NDArray[np.float64], same_query: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """For each row but the first: whether its score is below that of the row before, as a 32-bit float too.
+def falls_strictly(scores: NDArray[np.float64], first: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """For each row: whether ``falling_scores`` has no reason to touch it.
 
-    Rows that start another query count as falling. ``same_query`` has one value less than ``scores``.
+    Args:
+        scores: the scores of several queries, one query after another, each in rank order.
+        first: the first row of each query.
+
+    Returns:
+        False where a score is beyond 32-bit floats, or not below the row before, as a 32-bit float.
     """
     with np.errstate(over="ignore"):
         narrow = scores.astype(np.float32)
-    falls = (narrow[1:] < narrow[:-1]) & np.isfinite(narrow[1:]) & np.isfinite(narrow[:-1])
-    result: NDArray[np.bool_] = falls | ~same_query
-    return result
+    falls = np.ones(len(scores), dtype=bool)
+    falls[1:] = narrow[1:] < narrow[:-1]
+    falls[first] = True
+    return falls & np.isfinite(narrow)
 
 
 def _rows_of_segments(by_code: NDArray[np.int64], lengths: NDArray[np.int64]) -> Rows:
@@ -160,9 +166,7 @@ def _ties_by_document(tied: NDArray[np.bool_], document: pl.Series, order: Rows 
             "document": document.gather(places if order is None else order[places]),
         }
     )
-    by_document = ties.select(
-        pl.arg_sort_by("tie", "document", descending=[False, True], maintain_order=True)
-    )
+    by_document = ties.select(pl.arg_sort_by("tie", "document", descending=[False, True], maintain_order=True))
     moved: Rows = by_document.to_series().to_numpy().astype(np.uint32)
     return places, moved
 

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +16,7 @@ from kbeval.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from kbeval.model import Document
     from kbeval.store import Store
@@ -109,9 +109,7 @@ def tiny(kbeval: Kbeval) -> Kbeval:
         }
         for name, (text, gold, style) in TINY_QUESTIONS.items()
     ]
-    (kbeval.folder / "corpus" / "questions.cache.json").write_bytes(
-        orjson.dumps({"format": 1, "questions": questions})
-    )
+    (kbeval.folder / "corpus" / "questions.cache.json").write_bytes(orjson.dumps({"format": 1, "questions": questions}))
     (kbeval.folder / "kbeval.toml").write_text("")
     return kbeval
 
@@ -147,9 +145,7 @@ def context(store: Store, tmp_path: Path) -> Callable[..., BuildContext]:
     """Makes the context in which an engine is built over some documents."""
 
     def make(documents: Sequence[Document], progress: Progress | None = None) -> BuildContext:
-        return BuildContext(
-            documents=documents, store=lambda: store, progress=progress or Silent(), root=tmp_path
-        )
+        return BuildContext(documents=documents, store=lambda: store, progress=progress or Silent(), root=tmp_path)
 
     return make
 

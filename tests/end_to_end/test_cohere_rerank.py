@@ -79,8 +79,7 @@ def test_the_reranker_decides(engine_at: Any, scripted_server: ScriptedServer) -
 
     assert answer.stages["rerank"] == answer.stages["fusion"][::-1]
     assert answer.hits == [
-        (document, pytest.approx(0.9 - place / 100))
-        for place, document in enumerate(answer.stages["fusion"][:1:-1])
+        (document, pytest.approx(0.9 - place / 100)) for place, document in enumerate(answer.stages["fusion"][:1:-1])
     ]
     assert answer.seconds["rerank"] > 0
     assert not engine.deterministic
@@ -100,9 +99,7 @@ def test_only_the_head_is_sent_and_the_rest_follows(engine_at: Any, scripted_ser
     assert all(a > b for a, b in itertools.pairwise(scores))
 
 
-def test_one_request_however_often_candidates_are_doubled(
-    engine_at: Any, scripted_server: ScriptedServer
-) -> None:
+def test_one_request_however_often_candidates_are_doubled(engine_at: Any, scripted_server: ScriptedServer) -> None:
     scripted_server.answer = backwards
     with engine_at(candidates=1, chunk_words=2, chunk_overlap=0) as engine:
         assert len(engine.retrieve("lamp", 6).hits) == 6
@@ -237,9 +234,7 @@ def test_what_is_no_answer_is_one_clear_line(
     with engine_at(**settings) as engine:
         with pytest.raises(ServiceError) as raised:
             engine.retrieve("lamp", 5)
-        assert (
-            str(raised.value).startswith(message) if message.endswith(" ") else str(raised.value) == message
-        )
+        assert str(raised.value).startswith(message) if message.endswith(" ") else str(raised.value) == message
         assert "\n" not in str(raised.value)
         assert KEY not in str(raised.value)
         assert len(scripted_server.requests) == requests
@@ -257,9 +252,7 @@ def test_no_server_at_all(engine_at: Any) -> None:
         engine.retrieve("lamp", 5)
 
 
-def test_the_pipeline_holds_no_secret_and_runs_by_itself(
-    engine_at: Any, scripted_server: ScriptedServer
-) -> None:
+def test_the_pipeline_holds_no_secret_and_runs_by_itself(engine_at: Any, scripted_server: ScriptedServer) -> None:
     from haystack import Pipeline
 
     scripted_server.answer = backwards
@@ -269,9 +262,7 @@ def test_the_pipeline_holds_no_secret_and_runs_by_itself(
         assert "COHERE_API_KEY" in text
         expected = engine.retrieve("lamp", 6)
         loaded = Pipeline.loads(text, allowed_modules=["kbeval"])
-        output = loaded.run(
-            {"lexical": {"query": "lamp"}, "embedder": {"text": "lamp"}, "reranker": {"query": "lamp"}}
-        )
+        output = loaded.run({"lexical": {"query": "lamp"}, "embedder": {"text": "lamp"}, "reranker": {"query": "lamp"}})
         found = [(c.meta["document_id"], c.score) for c in output["reranked"]["documents"]]
         assert found == list(expected.hits)
         ranker = loaded.get_component("reranker")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tests.end_to_end.conftest import Kbeval
 
-FAILING = '''
+FAILING = """
 BROKEN = {"How much money may a cashier give back?", "When do takings reach the bank?"}
 
 def fails(query, k):
@@ -24,7 +24,7 @@ def fails(query, k):
 
 def silent(query, k):
     return ["refunds", "refunds", "payouts", "not-in-the-corpus"]
-'''
+"""
 
 
 @pytest.fixture
@@ -65,7 +65,8 @@ def test_repeats_and_strangers_are_counted(failing: Kbeval) -> None:
     assert result.code == 0
     assert "4 results repeated a document" in result.err
     assert "1 returned ids are no document's of the corpus, 'not-in-the-corpus' for one" in result.err
-    assert (failing.folder / "runs" / "mine.trec").read_text().splitlines()[0].split()[:4] == ["q1", "Q0", "refunds", "1"]
+    first = (failing.folder / "runs" / "mine.trec").read_text().splitlines()[0]
+    assert first.split()[:4] == ["q1", "Q0", "refunds", "1"]
 
 
 def test_an_engine_that_always_fails_cannot_be_judged(failing: Kbeval) -> None:
@@ -172,9 +173,7 @@ def test_version_help_and_module() -> None:
     from kbeval import __version__
 
     for arguments, text in ((["--version"], __version__), (["--help"], "evaluate")):
-        done = subprocess.run(
-            [sys.executable, "-m", "kbeval", *arguments], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run([sys.executable, "-m", "kbeval", *arguments], capture_output=True, text=True, check=True)
         assert text in done.stdout
 
 

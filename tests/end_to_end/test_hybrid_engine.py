@@ -115,9 +115,7 @@ def test_k_documents_are_returned_where_there_are_as_many(context: Context) -> N
     long = Document(id="long", text="lamp " * 400)
     others = [Document(id=f"other {i}", text=f"a lamp among other words, number {i}") for i in range(6)]
     for legs in ("bm25", "vector", "bm25,vector"):
-        with built(
-            context([long, *others]), legs=legs, candidates=2, chunk_words=10, chunk_overlap=0
-        ) as engine:
+        with built(context([long, *others]), legs=legs, candidates=2, chunk_words=10, chunk_overlap=0) as engine:
             assert engine.counts()["chunks"] == 46
             answer = engine.retrieve("lamp", 5)
             assert len(answer.hits) == 5
@@ -194,9 +192,7 @@ def test_a_database_that_fails_is_one_line(context: Context, store: Store) -> No
 
 
 def test_text_that_postgres_cannot_hold(context: Context) -> None:
-    with built(
-        context([Document(id="nul", text="before\0after lamp"), Document(id="x", text="y")])
-    ) as engine:
+    with built(context([Document(id="nul", text="before\0after lamp"), Document(id="x", text="y")])) as engine:
         assert documents(engine, "lamp")[0] == "nul"
 
 
@@ -225,9 +221,7 @@ def read_beir(folder: Path) -> tuple[list[Document], dict[str, str], dict[str, s
     def lines(name: str) -> list[dict[str, str]]:
         return [json.loads(line) for line in (folder / name).read_text().splitlines()]
 
-    corpus = [
-        Document(id=d["_id"], title=d.get("title") or "", text=d["text"]) for d in lines("corpus.jsonl")
-    ]
+    corpus = [Document(id=d["_id"], title=d.get("title") or "", text=d["text"]) for d in lines("corpus.jsonl")]
     relevant: dict[str, set[str]] = {}
     for line in (folder / "qrels" / "test.tsv").read_text().splitlines()[1:]:
         query, document, grade = line.split("\t")

@@ -58,12 +58,12 @@ def test_without_a_project_a_beir_folder_is_enough(kbeval: Kbeval, beir: Path) -
 
 
 def test_results_are_the_same_bytes_whatever_the_surroundings(tiny: Kbeval) -> None:
-    first = tiny("evaluate", "--out", tiny.folder / "x1", PYTHONHASHSEED="1", NUMBA_NUM_THREADS="1", TZ="Asia/Tokyo")
+    one = {"PYTHONHASHSEED": "1", "NUMBA_NUM_THREADS": "1", "TZ": "Asia/Tokyo"}
+    other = {"PYTHONHASHSEED": "2", "NUMBA_NUM_THREADS": "2", "TZ": "America/Lima", "LC_ALL": "C"}
+    first = tiny("evaluate", "--out", tiny.folder / "x1", **one)
     deep = tiny.folder / "corpus" / "seed_docs"
     elsewhere = type(tiny)(deep)
-    second = elsewhere(
-        "evaluate", "--out", tiny.folder / "x2", PYTHONHASHSEED="2", NUMBA_NUM_THREADS="2", TZ="America/Lima", LC_ALL="C"
-    )
+    second = elsewhere("evaluate", "--out", tiny.folder / "x2", **other)
     assert (first.code, second.code) == (0, 0), first.err + second.err
     for name in ("results.md", "results.json", "per_query.jsonl"):
         assert (tiny.folder / "x1" / "results" / name).read_bytes() == (

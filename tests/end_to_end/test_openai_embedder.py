@@ -70,9 +70,7 @@ def vectors(_: int, request: Any) -> Reply:
         return [math.cos(math.radians(ANGLES[text])), math.sin(math.radians(ANGLES[text]))]
 
     data = [{"object": "embedding", "index": i, "embedding": vector(text)} for i, text in enumerate(texts)]
-    return Reply(
-        {"object": "list", "data": data, "model": "compass", "usage": {"prompt_tokens": 1, "total_tokens": 1}}
-    )
+    return Reply({"object": "list", "data": data, "model": "compass", "usage": {"prompt_tokens": 1, "total_tokens": 1}})
 
 
 def test_vectors_from_a_server(engine_at: Any, scripted_server: ScriptedServer) -> None:

@@ -53,9 +53,9 @@ def test_the_environment_overrides_the_file(tmp_path: Path, monkeypatch: pytest.
     [
         ('[corpus]\npaht = "x"\n', "kbeval.toml: expected a known key (nearest: 'path'), found 'corpus.paht'"),
         ('[corpsu]\npath = "x"\n', "kbeval.toml: expected a known key (nearest: 'corpus'), found 'corpsu'"),
-        ('[corpus]\npath = \n', "kbeval.toml, line 2: expected TOML, found Invalid value"),
+        ("[corpus]\npath = \n", "kbeval.toml, line 2: expected TOML, found Invalid value"),
         ("[test_set]\nlevel = 0\n", "expected test_set.level to be greater than or equal to 1, found 0"),
-        ("[targets]\nmrr = \"high\"\n", "expected targets.mrr to be a valid number"),
+        ('[targets]\nmrr = "high"\n', "expected targets.mrr to be a valid number"),
     ],
 )
 def test_bad_settings_are_one_line(tmp_path: Path, text: str, message: str) -> None:

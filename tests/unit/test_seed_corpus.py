@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kbeval.corpus.chunking import chunk_document, text_hash
 from kbeval.corpus.files import FilesProvider
 from kbeval.formats.questions import read_questions
-from kbeval.model import Chunk, Document, Question
+
+if TYPE_CHECKING:
+    from kbeval.model import Chunk, Document, Question
 
 CORPUS = Path(__file__).resolve().parents[2] / "corpus"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kbeval.evaluation.test_set import TestSet
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """How the comparison is printed."""
 
     TABLE = "table"
@@ -31,9 +31,7 @@ class Format(str, Enum):
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="TREC run files, plain or gzipped.")],
-    qrels: Annotated[
-        Path | None, typer.Option("--qrels", help="Judgments: a BEIR .tsv or a TREC qrels file.")
-    ] = None,
+    qrels: Annotated[Path | None, typer.Option("--qrels", help="Judgments: a BEIR .tsv or a TREC qrels file.")] = None,
     dataset: options.DatasetFolder = None,
     split: options.Split = "test",
     metrics: Annotated[
@@ -75,9 +73,7 @@ def compare(
     raise typer.Exit(1 if any(run.errors for run in comparison.runs) else 0)
 
 
-def open_test_set(
-    project: Project, qrels: Path | None, dataset: Path | None, split: str, level: int | None
-) -> TestSet:
+def open_test_set(project: Project, qrels: Path | None, dataset: Path | None, split: str, level: int | None) -> TestSet:
     """The judgments to compare on: ``--qrels``, else those of the data set; with what the data set knows."""
     from kbeval.evaluation.test_set import TestSet, from_dataset
     from kbeval.formats.trec import read_qrels
@@ -97,8 +93,8 @@ def open_test_set(
 
 def open_runs(paths: Sequence[Path], test_set: TestSet, *, force: bool) -> list[RunSource]:
     """The runs with their sidecars, refused where a sidecar names another corpus or other questions."""
-    from kbeval.evaluation.provenance import check_provenance
     from kbeval.evaluation.comparison import RunSource
+    from kbeval.evaluation.provenance import check_provenance
     from kbeval.formats.sidecar import read_sidecar, sidecar_path
     from kbeval.formats.trec import run_name, run_names
 
@@ -129,9 +125,7 @@ def compare_sources(
 
     settings = project.settings.compare
     chosen, main = choose_metrics(metrics, settings.metrics, primary or settings.primary)
-    asked = Options(
-        metrics=chosen, primary=main, baseline=baseline, depth=depth, alpha=alpha or settings.alpha
-    )
+    asked = Options(metrics=chosen, primary=main, baseline=baseline, depth=depth, alpha=alpha or settings.alpha)
     with on_standard_error().task("measuring runs", total=len(sources)) as advance:
         comparison = compare_runs(test_set, sources, asked, done=lambda _: advance(1))
     for warning in comparison.warnings:
@@ -141,11 +135,11 @@ def compare_sources(
 
 def show(comparison: Comparison, output_format: Format) -> None:
     """Prints the comparison on standard output."""
-    from kbeval.report.terminal import as_terminal
     from kbeval.report.markdown import results_md
     from kbeval.report.results_json import results_json
     from kbeval.report.sections import metrics_table, pairs_table, strata_table
     from kbeval.report.tables import as_csv, as_latex
+    from kbeval.report.terminal import as_terminal
 
     tables = [metrics_table(comparison), strata_table(comparison), pairs_table(comparison)]
     text = {

@@ -36,9 +36,7 @@ Engines = Annotated[
 ]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="[NAME.]KEY=VALUE", help="Replaces one of an engine's settings. May repeat."
-    ),
+    typer.Option("--set", metavar="[NAME.]KEY=VALUE", help="Replaces one of an engine's settings. May repeat."),
 ]
 K = Annotated[int, typer.Option("--k", min=1, help="How many documents to ask for per question.")]
 Force = Annotated[

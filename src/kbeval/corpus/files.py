@@ -87,9 +87,7 @@ def _front_matter(file: Path, head: str) -> dict[str, Any]:
     if fields is None:
         return {}
     if not isinstance(fields, dict):
-        raise InputError(
-            file, line=2, expected="front matter of KEY: VALUE lines", found=type(fields).__name__
-        )
+        raise InputError(file, line=2, expected="front matter of KEY: VALUE lines", found=type(fields).__name__)
     return {str(key): value for key, value in fields.items()}
 
 

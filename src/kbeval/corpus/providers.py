@@ -41,9 +41,7 @@ def provider(name: str, path: Path) -> CorpusProvider:
         return BeirProvider(path)
     module, colon, attribute = name.partition(":")
     if not colon:
-        raise KbevalError(
-            f"[corpus] provider: expected files, beir or package.module:Class, found {name!r}"
-        )
+        raise KbevalError(f"[corpus] provider: expected files, beir or package.module:Class, found {name!r}")
     try:
         made: CorpusProvider = getattr(importlib.import_module(module), attribute)(path)
     except Exception as error:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from kbeval.engines.base import Answer, BuildContext, Engine, EngineSettings
-from kbeval.engines.bm25_index import METHOD, B, Bm25Index, K1
+from kbeval.engines.bm25_index import K1, METHOD, B, Bm25Index
 from kbeval.engines.ranking import best_first
 
 if TYPE_CHECKING:
@@ -26,8 +24,9 @@ class Bm25Engine(Engine):
     type: ClassVar[str] = "bm25"
 
     def __init__(self, documents: Sequence[Document]) -> None:
-        self._ids = [document.id for document in documents]
-        self._index = Bm25Index(f"{document.title}\n{document.text}" for document in documents)
+        ordered = sorted(documents, key=lambda document: document.id, reverse=True)
+        self._ids = [document.id for document in ordered]
+        self._index = Bm25Index(f"{document.title}\n{document.text}" for document in ordered)
 
     @classmethod
     def build(cls, settings: Bm25Settings, context: BuildContext) -> Bm25Engine:  # noqa: ARG003
@@ -39,8 +38,7 @@ class Bm25Engine(Engine):
 
     def retrieve(self, query: str, k: int) -> Answer:
         scores = self._index.scores(query)
-        found = np.flatnonzero(scores > 0)
-        return Answer(hits=best_first([self._ids[i] for i in found], scores[found], k))
+        return Answer(hits=[(self._ids[i], float(scores[i])) for i in best_first(scores, k)])
 
     def configuration(self) -> dict[str, Any]:
         return {"method": METHOD, "k1": K1, "b": B, "stemmer": "english", "stop_words": "lucene"}

@@ -171,9 +171,7 @@ class HybridEngine(Engine):
                 embedding = self._embedder.embed_query(query)
         candidates = self._settings.candidates
         while True:
-            legs = {
-                leg: self._search(leg, query, embedding, candidates, seconds) for leg in self._settings.legs
-            }
+            legs = {leg: self._search(leg, query, embedding, candidates, seconds) for leg in self._settings.legs}
             chunks = self._fuse(list(legs.values()), seconds)
             cut = self._settings.fusion_top_k is not None and len(chunks) >= self._settings.fusion_top_k
             exhausted = all(len(found) < candidates for found in legs.values())

@@ -23,7 +23,7 @@ from kbeval.engines.base import Answer, BuildContext, Engine, EngineSettings
 from kbeval.engines.ranking import best_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 # Which lines of the production service this mirrors. Whoever owns that service fills the place in; until then
 # every report says that the port is unchecked.
@@ -66,7 +66,7 @@ class KeywordEngine(Engine):
         self.notes = (fidelity_note(),)
         fields: dict[str, list[Counter[str]]] = {name: [] for name in WEIGHTS}
         self._ids: list[str] = []
-        for row in rows:
+        for row in sorted(rows, key=lambda row: row[0], reverse=True):
             self._ids.append(row[0])
             for name, text in zip(WEIGHTS, row[1:], strict=True):
                 fields[name].append(Counter(tokenize(text)))
@@ -77,7 +77,7 @@ class KeywordEngine(Engine):
         """Reads the ``kb_documents`` rows from the evaluation database."""
         with context.store().connect() as connection:
             rows = connection.execute(
-                "SELECT id, title, filename, description FROM kb_documents ORDER BY id COLLATE \"C\""
+                'SELECT id, title, filename, description FROM kb_documents ORDER BY id COLLATE "C"'
             ).fetchall()
         return cls(rows)
 
@@ -87,8 +87,7 @@ class KeywordEngine(Engine):
             if term in self._postings:
                 documents, parts = self._postings[term]
                 scores[documents] += parts
-        found = np.flatnonzero(scores > 0)
-        return Answer(hits=best_first([self._ids[i] for i in found], scores[found], k))
+        return Answer(hits=[(self._ids[i], float(scores[i])) for i in best_first(scores, k)])
 
     def configuration(self) -> dict[str, object]:
         return {"k1": K1, "b": B, "weights": dict(WEIGHTS), "mirrors": MIRRORED_SOURCE}
@@ -97,7 +96,7 @@ class KeywordEngine(Engine):
         return {"documents": len(self._ids)}
 
 
-def _postings(fields: dict[str, Sequence[Counter[str]]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _postings(fields: Mapping[str, Sequence[Counter[str]]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """For each term the documents that hold it, and what it adds to each one's score."""
     total = len(next(iter(fields.values())))
     parts: defaultdict[str, defaultdict[int, float]] = defaultdict(lambda: defaultdict(float))

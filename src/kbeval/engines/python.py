@@ -70,8 +70,7 @@ def load_callable(reference: str) -> Callable[[str, int], Any]:
     function = getattr(target, "retrieve", target)
     if not callable(function):
         raise KbevalError(
-            f"engine python:{reference}: expected a callable or an object with retrieve, "
-            f"found {type(target).__name__}"
+            f"engine python:{reference}: expected a callable or an object with retrieve, found {type(target).__name__}"
         )
     return function  # type: ignore[no-any-return]
 
@@ -94,8 +93,7 @@ def to_answer(returned: Any, k: int) -> Answer:
         pairs = [_pair(item, len(items) - place) for place, item in enumerate(items)]
     else:
         raise TypeError(
-            f"expected a list of ids, a list of (id, score) or a dict of id to score, "
-            f"found {type(returned).__name__}"
+            f"expected a list of ids, a list of (id, score) or a dict of id to score, found {type(returned).__name__}"
         )
     first: dict[str, float] = {}
     for identifier, score in pairs:

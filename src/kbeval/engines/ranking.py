@@ -1,28 +1,28 @@
-"""From scores to a ranking, for engines that score every document of the corpus."""
+"""From scores to a ranking, for whatever scores a whole corpus at once."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 
-def best_first(ids: Sequence[str], scores: NDArray[np.float64], k: int) -> list[tuple[str, float]]:
-    """The ``k`` best (id, score) pairs: score descending, equal scores by id descending on bytes (METHOD 2).
+def best_first(scores: NDArray[np.floating[Any]], top_k: int) -> NDArray[np.intp]:
+    """Positions of the ``top_k`` highest scores above 0, highest first, equal ones by position.
 
-    Only what can be among the best is sorted, so that a large corpus costs one pass.
+    Who keeps ids in METHOD 2's order (as bytes, highest first) so gets equal scores in that order too. Only what
+    can be among the best is sorted, so that a large corpus costs one pass.
+
+    Args:
+        scores: shape (texts,).
+        top_k: at least 1.
     """
-    if k <= 0 or len(ids) == 0:
-        return []
-    candidates = np.arange(len(ids))
-    if len(ids) > k:
-        threshold = np.partition(scores, len(ids) - k)[len(ids) - k]
-        candidates = np.flatnonzero(scores >= threshold)
-    # UTF-8 keeps the order of code points, so comparing str is comparing bytes.
-    ranked = sorted(((float(scores[i]), ids[i]) for i in candidates), reverse=True)
-    return [(document, score) for score, document in ranked[:k]]
+    matching = np.flatnonzero(scores > 0)
+    if len(matching) > top_k:
+        values = scores[matching]
+        lowest_kept = np.partition(values, len(values) - top_k)[len(values) - top_k]
+        matching = matching[values >= lowest_kept]
+    return matching[np.argsort(-scores[matching], kind="stable")][:top_k]

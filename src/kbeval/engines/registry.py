@@ -67,9 +67,7 @@ def plan_engines(
     return list(plans.values())
 
 
-def named_tables(
-    specs: Sequence[str], tables: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Mapping[str, Any]]:
+def named_tables(specs: Sequence[str], tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """The settings table of each engine asked for, by its name, in the order asked."""
     named: dict[str, Mapping[str, Any]] = {}
     for argument in specs or list(tables):
@@ -83,9 +81,7 @@ def named_tables(
         if match:
             name = match["name"]
             if not _NAME.fullmatch(name):
-                raise KbevalError(
-                    f"--engine {argument}: expected a name of letters, digits, - and _, found {name!r}"
-                )
+                raise KbevalError(f"--engine {argument}: expected a name of letters, digits, - and _, found {name!r}")
         if name in named:
             raise KbevalError(f"--engine {argument}: expected names that differ, found {name!r} twice")
         named[name] = table
@@ -122,7 +118,5 @@ def _plan(name: str, table: Mapping[str, Any]) -> EnginePlan:
         settings = settings_class.model_validate(options)
     except ValidationError as error:
         words = explain(error, settings_class)
-        raise KbevalError(
-            f"[engines.{name}]: expected {words['expected']}, found {words['found']}"
-        ) from None
+        raise KbevalError(f"[engines.{name}]: expected {words['expected']}, found {words['found']}") from None
     return EnginePlan(name=name, settings=settings, engine_class=getattr(module, engine_name))

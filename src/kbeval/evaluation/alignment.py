@@ -144,9 +144,7 @@ class Alignment:
     def cut(self, depth: int) -> Alignment:
         """The same run with each list cut to its first ``depth`` documents."""
         domains = self.domains and replace(self.domains, hits=self.domains.hits.within(depth))
-        return replace(
-            self, hits=self.hits.within(depth), returned=np.minimum(self.returned, depth), domains=domains
-        )
+        return replace(self, hits=self.hits.within(depth), returned=np.minimum(self.returned, depth), domains=domains)
 
     @cached_property
     def grade(self) -> Integers:
@@ -205,7 +203,12 @@ def judge(qrels: Qrels) -> Judgments:
 
 
 def align(
-    judgments: Judgments, run: Run, domains: Domains | None = None, *, compiled: bool | None = None
+    judgments: Judgments,
+    run: Run,
+    domains: Domains | None = None,
+    *,
+    compiled: bool | None = None,
+    may_be_empty: bool = False,
 ) -> Alignment:
     """Pairs a run with the judgments.
 
@@ -215,6 +218,7 @@ def align(
         domains: of queries and documents, for domain_accuracy.
         compiled: whether ranx's kernels are compiled for it. Unless told, the size of this run alone decides;
             who scores several runs decides once, on their common size (``ranx_kernels.pays_to_compile``).
+        may_be_empty: whether a run without a line is the answer of an engine that found nothing.
 
     Raises:
         KbevalError: the run and the test set have no query in common.
@@ -226,7 +230,7 @@ def align(
     # The index of each of the run's queries in the test set, -1 for one that is not there.
     index = _looked_up(names, judgments.queries, range(len(judgments.queries)), default=-1)
     known = index >= 0
-    if not known.any():
+    if not (known.any() or (may_be_empty and run.frame.is_empty())):
         raise KbevalError(
             f"run {run.name} has no query in common with the test set: it answers "
             f"{names[0]!r} and so on, the test set asks {judgments.queries[0]!r} and so on"

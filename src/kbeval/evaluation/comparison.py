@@ -20,6 +20,7 @@ from kbeval.evaluation.statistics import PairStatistics, holm, holm_levels, pair
 from kbeval.evaluation.ties import Ties, find_ties
 from kbeval.evaluation.verdicts import Verdict, verdict
 from kbeval.formats.trec import read_run, unescape_id
+from kbeval.model import Run
 from kbeval.order import sort_run
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from kbeval.evaluation.alignment import Alignment, Judgments
     from kbeval.evaluation.test_set import TestSet
     from kbeval.formats.sidecar import Sidecar
-    from kbeval.model import Run
 
 RANKED_IDS = 20
 MRR = parse_metric("mrr")
@@ -188,13 +188,13 @@ def compare_runs(
     longest: dict[str, int] = {}
     compiled: bool | None = None
     for source in sources:
-        run = read_run(source.path, source.name)
-        if source.sidecar and source.sidecar.escaped_ids:
-            run = unescape_run(run)
+        run = _read(source)
         if compiled is None:
             # Runs of one comparison are mostly of one size, and one way of computing must serve them all.
             compiled = pays_to_compile(len(judgments.queries) * len(sources), run.frame.height * len(sources))
-        alignment = align(judgments, run, test_set.domains, compiled=compiled)
+        alignment = align(
+            judgments, run, test_set.domains, compiled=compiled, may_be_empty=_found_nothing(source.sidecar)
+        )
         longest[source.name] = int(alignment.returned.max())
         warnings += [f"{source.name}: {warning}" for warning in run.warnings]
         results.append(_measure(test_set, run, alignment, source.sidecar, options, depth, warnings))
@@ -212,6 +212,19 @@ def compare_runs(
         chance=_chance(test_set, judgments, options, depth),
         warnings=warnings,
     )
+
+
+def _found_nothing(sidecar: Sidecar | None) -> bool:
+    """Whether a sidecar says that the engine worked, and answered no question with anything: a result, not a fault."""
+    return sidecar is not None and sidecar.counts.get("answered") == 0 and sidecar.counts.get("empty", 0) > 0
+
+
+def _read(source: RunSource) -> Run:
+    if _found_nothing(source.sidecar):
+        schema = {"query": pl.String, "document": pl.String, "score": pl.Float64}
+        return Run(name=source.name, frame=pl.DataFrame(schema=schema), warnings=("it found nothing on any question",))
+    run = read_run(source.path, source.name)
+    return unescape_run(run) if source.sidecar and source.sidecar.escaped_ids else run
 
 
 def unescape_run(run: Run) -> Run:
@@ -238,7 +251,7 @@ def _measure(
     extra = [metric for metric in (MRR, JUDGED) if metric not in shown]
     scores = score_aligned(alignment, [*shown, *extra], level=test_set.level, depth=depth)
     warnings += [f"{run.name}: {warning}" for warning in scores.warnings]
-    ties = find_ties(run, alignment, shown, level=test_set.level, depth=depth)
+    ties = find_ties(run, alignment, shown, level=test_set.level, depth=depth, means=scores.means)
     reciprocal = scores.values[MRR.name]
     first = np.zeros(len(reciprocal), dtype=np.int64)
     first[reciprocal > 0] = np.rint(1 / reciprocal[reciprocal > 0]).astype(np.int64)
@@ -270,9 +283,7 @@ def _ranked(run: Run, alignment: Alignment, count: int) -> list[list[str]]:
     return [documents[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
 
 
-def _chance(
-    test_set: TestSet, judgments: Judgments, options: Options, depth: int | None
-) -> dict[str, float]:
+def _chance(test_set: TestSet, judgments: Judgments, options: Options, depth: int | None) -> dict[str, float]:
     """What a random order of the corpus would score; empty where the corpus is not known."""
     if not test_set.documents:
         return {}
@@ -345,9 +356,7 @@ def statistics(
         chosen = np.zeros_like(known)
         chosen[rows] = True
         known &= chosen
-    return paired(
-        left[known], right[known], test_set.clusters[known], alpha=options.alpha, family=family
-    )
+    return paired(left[known], right[known], test_set.clusters[known], alpha=options.alpha, family=family)
 
 
 def plain_t_test(a: NDArray[np.float64], b: NDArray[np.float64]) -> float | None:

@@ -120,6 +120,4 @@ def _warnings(strangers: tuple[str, ...]) -> tuple[str, ...]:
         return ()
     if len(strangers) == 1:
         return (f"query {strangers[0]!r} of the run is not in the test set and is left out",)
-    return (
-        f"{len(strangers)} queries of the run, as {strangers[0]!r}, are not in the test set and are left out",
-    )
+    return (f"{len(strangers)} queries of the run, as {strangers[0]!r}, are not in the test set and are left out",)

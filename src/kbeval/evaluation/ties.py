@@ -42,7 +42,13 @@ class Ties:
 
 
 def find_ties(
-    run: Run, alignment: Alignment, metrics: Iterable[Metric], *, level: int = 1, depth: int | None = None
+    run: Run,
+    alignment: Alignment,
+    metrics: Iterable[Metric],
+    *,
+    level: int = 1,
+    depth: int | None = None,
+    means: Mapping[str, float] | None = None,
 ) -> Ties:
     """Looks for equal scores, and scores the run with the ties at their worst and at their best.
 
@@ -52,30 +58,33 @@ def find_ties(
         metrics: which metrics.
         level: the test set's relevance level.
         depth: the depth that lists are cut to, after the ties are ordered.
+        means: the run's own means where they are at hand: the whole range where nothing is tied.
     """
     metrics = tuple(metrics)
     scores = run.frame["score"].to_numpy()
     answered = np.flatnonzero(alignment.returned)
     first, returned = alignment.starts[answered], alignment.returned[answered]
+    end = first + returned
     # opens[row]: a group of equal scores begins there. One more at the end closes the last group.
     opens = np.ones(len(scores) + 1, dtype=np.bool_)
     np.not_equal(scores[1:], scores[:-1], out=opens[1:-1])
     opens[first] = True
-    opens[first + returned] = True  # a query outside the test set may follow
-    ties = np.concatenate([[0], np.cumsum(~opens[:-1])])
-    cuts = {metric.k for metric in metrics} | {depth}
-    lowest, highest = (
-        score_aligned(
-            _ordered(alignment, np.flatnonzero(opens), best=best), metrics, level=level, depth=depth
-        ).means
-        for best in (False, True)
-    )
+    opens[end] = True  # a query outside the test set may follow
+    tied_rows = np.flatnonzero(~opens)
+    place = np.searchsorted(first, tied_rows, side="right") - 1
+    tied_queries = np.unique(place[(place >= 0) & (tied_rows < end[place])])
+    cuts = sorted({cut for cut in (depth, *(metric.k for metric in metrics)) if cut is not None})
+    if len(tied_queries):
+        opening_rows = np.flatnonzero(opens)
+        worst = _ordered(alignment, opening_rows, best=False)
+        best = _ordered(alignment, opening_rows, best=True)
+        lowest = score_aligned(worst, metrics, level=level, depth=depth).means
+        highest = score_aligned(best, metrics, level=level, depth=depth).means
+    else:
+        lowest = highest = score_aligned(alignment, metrics, level=level, depth=depth).means if means is None else means
     return Ties(
-        queries=int(np.sum(ties[first + returned] > ties[first])),
-        straddling={
-            k: int(np.sum(~opens[(first + k)[returned > k]]))
-            for k in sorted(cut for cut in cuts if cut is not None)
-        },
+        queries=len(tied_queries),
+        straddling={cut: int(np.sum(~opens[(first + cut)[returned > cut]])) for cut in cuts},
         ranges={name: (lowest[name], highest[name]) for name in lowest},
     )
 
@@ -84,15 +93,11 @@ def _ordered(alignment: Alignment, opening_rows: Integers, *, best: bool) -> Ali
     """The run with every group of equal scores in its best or its worst order."""
     # Unjudged documents and negative grades are one kind. In the worst order they come first, before the
     # judged.
-    hits = _reordered(
-        alignment.hits, np.maximum(alignment.grade, -1), alignment.starts, opening_rows, best=best
-    )
+    hits = _reordered(alignment.hits, np.maximum(alignment.grade, -1), alignment.starts, opening_rows, best=best)
     domains = alignment.domains
     if domains is not None:
         matches = np.zeros_like(domains.hits.rank)
-        domains = replace(
-            domains, hits=_reordered(domains.hits, matches, alignment.starts, opening_rows, best=best)
-        )
+        domains = replace(domains, hits=_reordered(domains.hits, matches, alignment.starts, opening_rows, best=best))
     return replace(alignment, hits=hits, domains=domains)
 
 

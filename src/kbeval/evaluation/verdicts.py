@@ -133,9 +133,7 @@ def verdict(
     def statistics(values: NDArray[np.float64], units: NDArray[Any]) -> PairStatistics:
         return paired(values, np.zeros_like(values), units, alpha=alpha, family=family, seed=seed)
 
-    by_stratum = {
-        name: statistics(differences[names == name], labels[names == name]) for name in in_order(strata)
-    }
+    by_stratum = {name: statistics(differences[names == name], labels[names == name]) for name in in_order(strata)}
     styles = deciding_strata(strata)
     if len(styles) == 1:
         overall = by_stratum.get(styles[0]) or statistics(differences, labels)

@@ -211,7 +211,12 @@ def whole(field: bytes) -> int | None:
     return int(value) if value is not None and value.is_integer() else None
 
 
-def show(field: bytes) -> str:
-    """A field as it can be shown in one line of a message."""
-    text = field.decode(errors="backslashreplace")
-    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+def show(value: bytes | str) -> str:
+    """A field or an id, quoted, as it can be shown in one line of a message: escaped, and cut where it is long."""
+    shown = repr(value if isinstance(value, str) else value.decode(errors="backslashreplace"))
+    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
+
+
+def show_pair(query: str, document: str) -> str:
+    """A document of a query, as it is named in a message."""
+    return f"document {show(document)} of query {show(query)}"

@@ -210,26 +210,34 @@ def _qrels(path: Path, frame: pl.DataFrame) -> Qrels:
     """
     pair = ("query", "document")
     warnings: tuple[str, ...] = ()
-    repeated = frame.filter(pl.struct(pair).is_duplicated()).with_columns(
-        pl.col("grade", "line").first().over(pair).name.prefix("first_")
+    repeats = (
+        frame.filter(pl.struct(pair).is_duplicated())
+        .with_columns(pl.col("grade", "line").first().over(pair).name.prefix("first_"))
+        .filter(pl.col("line") != pl.col("first_line"))
     )
-    if not repeated.is_empty():
-        conflict = repeated.filter(pl.col("grade") != pl.col("first_grade"))
-        if not conflict.is_empty():
-            row = conflict.row(0, named=True)
-            raise InputError(
-                path,
-                expected=f"one grade for document {row['document']!r} of query {row['query']!r}",
-                found=f"{row['grade']}, after {row['first_grade']} on line {row['first_line']}",
-                line=row["line"],
-            )
-        repeats = repeated.filter(pl.col("line") != pl.col("first_line"))
-        row = repeats.row(0, named=True)
-        count = "1 judgment is" if len(repeats) == 1 else f"{len(repeats)} judgments are"
-        warnings = (
-            f"{path.name}: {count} repeated, and counted once (first: document {row['document']!r} of query "
-            f"{row['query']!r}, lines {row['first_line']} and {row['line']})",
-        )
+    if not repeats.is_empty():
+        _refuse_conflicts(path, repeats)
+        warnings = (_repeats_warning(path, repeats),)
         frame = frame.unique(pair, keep="first")
     ordered = frame.drop("line").sort("query", "grade", "document", descending=[False, True, True])
     return Qrels(frame=ordered, warnings=warnings)
+
+
+def _refuse_conflicts(path: Path, repeats: pl.DataFrame) -> None:
+    conflicts = repeats.filter(pl.col("grade") != pl.col("first_grade"))
+    if not conflicts.is_empty():
+        row = conflicts.row(0, named=True)
+        raise InputError(
+            path,
+            expected=f"one grade for {_fields.show_pair(row['query'], row['document'])}",
+            found=f"{row['grade']}, after {row['first_grade']} on line {row['first_line']}",
+            line=row["line"],
+        )
+
+
+def _repeats_warning(path: Path, repeats: pl.DataFrame) -> str:
+    row = repeats.row(0, named=True)
+    count = "1 judgment is" if len(repeats) == 1 else f"{len(repeats)} judgments are"
+    first = _fields.show_pair(row["query"], row["document"])
+    lines = f"lines {row['first_line']} and {row['line']}"
+    return f"{path.name}: {count} repeated, and counted once (first: {first}, {lines})"

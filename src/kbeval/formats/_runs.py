@@ -17,7 +17,7 @@ from kbeval.formats import _fields
 from kbeval.formats.ids import escape_id, trec_ids, trec_lines
 from kbeval.formats.text import TextFile, write_atomically
 from kbeval.model import Run
-from kbeval.order import falling_scores, one_order, query_codes, query_segments, strictly_falls
+from kbeval.order import falling_scores, falls_strictly, one_order, query_codes, query_segments
 
 if TYPE_CHECKING:
     import os
@@ -102,7 +102,7 @@ def read_run(path: str | os.PathLike[str], name: str) -> Run:
         line = next(_lines_of(file, query, document[first]))
         lines = "1 line" if len(contradicting) == 1 else f"{len(contradicting)} lines"
         warnings = (
-            f"{name}: the rank contradicts the score on {lines} (first: query {query!r}, line {line}); "
+            f"{name}: the rank contradicts the score on {lines} (first: query {_fields.show(query)}, line {line}); "
             "the score decides",
         )
     frame = pl.DataFrame({"query": queries.gather(group), "document": document, "score": score})
@@ -261,7 +261,7 @@ def _contradictions(group: NDArray[np.uint32], rank: NDArray[np.int32], score: N
     rows = np.flatnonzero(suspect[group]).astype(np.uint32)
     query, its_score = group[rows].astype(np.int64), score[rows]
     # One running maximum serves all queries: each has a range of numbers of its own, above those before it.
-    its_rank = rank[rows] + _LARGEST_RANK + query * 2**33
+    its_rank = rank[rows].astype(np.int64) + _LARGEST_RANK + query * 2**33
     worst_so_far = np.maximum.accumulate(its_rank)
     new_level = np.ones(len(rows), dtype=bool)
     new_level[1:] = (query[1:] != query[:-1]) | (its_score[1:] != its_score[:-1])
@@ -286,7 +286,7 @@ def _lines_of(file: TextFile, query: str, document: str) -> Iterator[int]:
 
 def _repeat_error(file: TextFile, query: str, document: str) -> InputError:
     first, second = islice(_lines_of(file, query, document), 2)
-    found = f"document {document!r} of query {query!r} again, after line {first}"
+    found = f"{_fields.show_pair(query, document)} again, after line {first}"
     return InputError(file.path, expected="each document once in a query", found=found, line=second)
 
 
@@ -295,7 +295,9 @@ def write_run(
 ) -> None:
     """Writes a run. See ``kbeval.formats.trec.write_run``."""
     if not tag or tag != escape_id(tag):
-        raise KbevalError(f"the tag of a run must be one word without a percent sign, found {tag!r}")
+        raise KbevalError(
+            f"the tag of a run must be one word without a percent sign, found {_fields.show(tag)}"
+        )
     frame = frame.sort("query", maintain_order=True)
     _, lengths = query_segments(frame["query"])
     table = pl.DataFrame(
@@ -318,11 +320,10 @@ def _ranks(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _falling(score: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
     """The scores, made to fall strictly in those queries where they do not."""
-    ends = np.cumsum(lengths)
+    first = np.cumsum(lengths) - lengths
     query = np.repeat(np.arange(len(lengths)), lengths)
-    falls = strictly_falls(score, query[1:] == query[:-1])
     written = score.copy()
-    for number in np.unique(query[1:][~falls]):
-        rows = slice(ends[number] - lengths[number], ends[number])
+    for number in np.unique(query[~falls_strictly(score, first)]):
+        rows = slice(first[number], first[number] + lengths[number])
         written[rows] = falling_scores(score[rows])
     return written

@@ -134,7 +134,7 @@ def qrels_as_tsv(qrels: Qrels) -> bytes:
         ids = qrels.frame[column]
         refused = ids.filter(ids.str.contains(_NOT_IN_TSV))
         if len(refused):
-            raise KbevalError(f"a .tsv file cannot hold the id {refused[0]!r}")
+            raise KbevalError(f"a .tsv file cannot hold the id {show(refused[0])}")
     lines = qrels.frame.select("query", "document", "grade").write_csv(
         include_header=False, separator="\t", quote_style="never"
     )
@@ -189,7 +189,7 @@ def _read(path: str | os.PathLike[str], build: Callable[[_Line], T]) -> list[T]:
         item = build(line)
         first = first_lines.setdefault(item.id, line.number)
         if first != line.number:
-            raise line.error("each _id once", f"{item.id!r} again, after line {first}")
+            raise line.error("each _id once", f"{show(item.id)} again, after line {first}")
         result.append(item)
     return result
 
@@ -238,4 +238,4 @@ def _as_json(values: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
     except (TypeError, ValueError) as error:
-        raise KbevalError(f"{values['_id']!r} cannot be written as JSON: {error}") from error
+        raise KbevalError(f"{show(values['_id'])} cannot be written as JSON: {error}") from error

@@ -13,6 +13,7 @@ import orjson
 import polars as pl
 
 from kbeval.errors import KbevalError
+from kbeval.formats._fields import show
 from kbeval.formats.beir import (
     documents_as_jsonl,
     qrels_as_tsv,
@@ -222,4 +223,4 @@ def _count(ids: list[str], one: str, many: str) -> str:
 
 
 def _some(ids: list[str]) -> str:
-    return ", ".join(map(repr, ids[:_NAMED])) + (", ..." if len(ids) > _NAMED else "")
+    return ", ".join(map(show, ids[:_NAMED])) + (", ..." if len(ids) > _NAMED else "")

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kbeval.errors import KbevalError
+from kbeval.formats._fields import show
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,7 +48,7 @@ def trec_ids(ids: pl.Series, *, escape: bool) -> pl.Series:
         ids = ids.replace_strict(distinct, [escape_id(value) for value in distinct], return_dtype=ids.dtype)
     refused = ids.filter(ids.str.contains(_NOT_IN_TREC))
     if len(refused):
-        what = "an empty id" if refused[0] == "" else f"the id {refused[0]!r}, which holds a blank"
+        what = "an empty id" if refused[0] == "" else f"the id {show(refused[0])}, which holds a blank"
         advice = "" if refused[0] == "" else " (--escape-ids writes it percent-encoded)"
         raise KbevalError(f"a TREC file cannot hold {what}{advice}")
     return ids

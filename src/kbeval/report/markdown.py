@@ -118,7 +118,8 @@ def _metric_notes(comparison: Comparison) -> list[str]:
         notes.append(large)
     for run in comparison.runs[:1]:
         notes += [f"{metric}: {remark}" for metric, remark in run.remarks.items()]
-        notes += [f"{metric} leaves out {count} questions without a domain." for metric, count in run.left_out.items() if count]
+        left_out = [(metric, count) for metric, count in run.left_out.items() if count]
+        notes += [f"{metric} leaves out {count} questions without a domain." for metric, count in left_out]
     return notes
 
 
@@ -149,17 +150,17 @@ def _caveats(comparison: Comparison) -> list[str]:
 
 
 def _configuration(comparison: Comparison) -> list[str]:
-    known = [run for run in comparison.runs if run.sidecar is not None]
     lines = [
         f"- test set {comparison.test_set.hash}, corpus {comparison.test_set.corpus_hash or 'not known'}, "
         f"questions {comparison.test_set.queries_hash or 'not known'}"
     ]
-    for run in known:
-        assert run.sidecar is not None
-        engine = run.sidecar.engine
-        options = orjson.dumps(engine.configuration, option=orjson.OPT_SORT_KEYS).decode()
-        lines.append(f"- {escape_markdown(run.name)}: {escape_markdown(engine.type)}, k = {run.sidecar.k}, {escape_markdown(options, limit=2000)}")
-    lines += [f"- {escape_markdown(run.name)}: no sidecar, so nothing is known of it" for run in comparison.runs if run.sidecar is None]
+    for run in comparison.runs:
+        if run.sidecar is None:
+            lines.append(f"- {escape_markdown(run.name)}: no sidecar, so nothing is known of it")
+            continue
+        options = orjson.dumps(run.sidecar.engine.configuration, option=orjson.OPT_SORT_KEYS).decode()
+        facts = f"{run.name}: {run.sidecar.engine.type}, k = {run.sidecar.k}, {options}"
+        lines.append(f"- {escape_markdown(facts, limit=2000)}")
     return ["## Configuration", "\n".join(lines)]
 
 

@@ -26,9 +26,7 @@ _DASH = "–"
 def metrics_table(comparison: Comparison) -> Table:
     """Engine by metric and k: means over all queries, and what chance would score."""
     metrics = comparison.options.metrics
-    rows = [
-        [run.name, *(fixed(run.mean(metric.name), 4) for metric in metrics)] for run in comparison.runs
-    ]
+    rows = [[run.name, *(fixed(run.mean(metric.name), 4) for metric in metrics)] for run in comparison.runs]
     if comparison.chance:
         rows.append(["chance", *(fixed(comparison.chance.get(metric.name), 4) for metric in metrics)])
     return Table(["All questions", *(metric.label for metric in metrics)], rows, title="Every metric")
@@ -238,7 +236,8 @@ def family_sentence(comparison: Comparison) -> str:
     pairs = len(comparison.pairs)
     label = comparison.options.primary.label
     against = f" against the baseline {comparison.options.baseline}" if comparison.options.baseline else ""
-    sentence = f"Family: {pairs} pair{'s' if pairs != 1 else ''}{against} on the one primary metric {label}, Holm's correction."
+    plural = "s" if pairs != 1 else ""
+    sentence = f"Family: {pairs} pair{plural}{against} on the one primary metric {label}, Holm's correction."
     of = detectable(pair.verdict.overall.mdd for pair in comparison.pairs)
     if of is not None:
         sentence += (
@@ -258,7 +257,7 @@ def large_k_sentence(comparison: Comparison) -> str | None:
     if not large:
         return None
     documents = len(comparison.test_set.documents)
-    return f"k is too large for a corpus of {documents} documents: chance alone scores over one half on {listed(large)}."
+    return f"k is too large for a corpus of {documents} documents: chance alone scores over .5 on {listed(large)}."
 
 
 def _final_mrr(run: RunResult) -> float:

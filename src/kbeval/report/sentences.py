@@ -111,7 +111,7 @@ def verdict_remarks(comparison: Comparison, pair: PairResult) -> list[str]:
     remarks = []
     if verdict.uninformative:
         remarks.append(
-            f"Uninformative, as fewer than 10 of their documents tell the two apart: {', '.join(verdict.uninformative)}."
+            f"Uninformative, as fewer than 10 documents tell the two apart there: {', '.join(verdict.uninformative)}."
         )
     overall = verdict.overall
     if overall.tests_disagree:
@@ -122,7 +122,8 @@ def verdict_remarks(comparison: Comparison, pair: PairResult) -> list[str]:
     check = verdict.text_check
     if check is not None:
         never = [name for name in (pair.a, pair.b) if not comparison.run(name).reads_text]
-        subject = f"{' and '.join(never)} never read{'s' if len(never) == 1 else ''} the text that the questions were written from"
+        reads = "reads" if len(never) == 1 else "read"
+        subject = f"{' and '.join(never)} never {reads} the text that the questions were written from"
         if check.outcome == "no such questions":
             remarks.append(f"{subject}, and there are no historical questions or messages to check this verdict on.")
         else:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from kbeval._version import __version__
-from kbeval.order import falling_scores
 from kbeval.formats.sidecar import EngineFacts, Sidecar, sidecar_path, write_sidecar
 from kbeval.formats.trec import write_run
+from kbeval.order import falling_scores
 from kbeval.running.runner import latency_summary
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kbeval.engines.base import Engine
     from kbeval.running.runner import Outcomes
 

@@ -78,9 +78,7 @@ def run_engines(
             with ExitStack() as own:
                 engine = plan.build(context)
                 own.callback(engine.close)
-                outcomes = ask_all(
-                    engine, plan.name, dataset.queries, k, known_documents=known, progress=progress
-                )
+                outcomes = ask_all(engine, plan.name, dataset.queries, k, known_documents=known, progress=progress)
                 path = save(
                     folder,
                     engine,

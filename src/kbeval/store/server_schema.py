@@ -168,7 +168,7 @@ class ServerSchema:
 
 
 def lock_key(schema: str) -> int:
-    """The key of a schema's advisory lock: the 16 hexadecimal digits of its name, as a signed 64-bit number."""
+    """The key of a schema's advisory lock: its name's 16 hexadecimal digits as a signed 64-bit number."""
     return int.from_bytes(bytes.fromhex(schema.removeprefix("kbeval_")), "big", signed=True)
 
 

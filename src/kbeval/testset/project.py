@@ -62,7 +62,7 @@ def project_dataset(project: Project) -> Dataset:
     for question in questions:
         _check(question, documents, project.settings.test_set.questions)
     moved = _moved(questions, documents, corpus.chunk_words, corpus.chunk_overlap)
-    warnings = ()
+    warnings: tuple[str, ...] = ()
     if moved:
         warnings = (
             f"the text of the gold chunks of {len(moved)} questions has changed since they were written: "
@@ -90,9 +90,7 @@ def _check(question: Question, documents: dict[str, Document], cache: str) -> No
         )
 
 
-def _moved(
-    questions: Sequence[Question], documents: dict[str, Document], words: int, overlap: int
-) -> list[str]:
+def _moved(questions: Sequence[Question], documents: dict[str, Document], words: int, overlap: int) -> list[str]:
     """The questions with a gold chunk whose text is no longer in its document."""
     hashes: dict[str, set[str]] = {}
     moved = []
@@ -122,7 +120,5 @@ def _labelled(question: Question) -> LabelledQuery:
 
 def _qrels(questions: Sequence[Question]) -> Qrels:
     rows = [(q.id, document, grade) for q in questions for document, grade in q.gold_documents.items()]
-    frame = pl.DataFrame(
-        rows, schema={"query": pl.String, "document": pl.String, "grade": pl.Int64}, orient="row"
-    )
+    frame = pl.DataFrame(rows, schema={"query": pl.String, "document": pl.String, "grade": pl.Int64}, orient="row")
     return Qrels(frame.sort(["query", "grade", "document"], descending=[False, True, True]))

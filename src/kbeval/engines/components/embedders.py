@@ -129,9 +129,7 @@ def make_embedder(name: str, *, base_url: str | None, timeout_s: float, retries:
             "max_retries": retries,
         }
         # Without raise_on_failure a failed batch would only be logged, and its chunks left without vectors.
-        chunks = OpenAIDocumentEmbedder(
-            batch_size=_OPENAI_BATCH, progress_bar=False, raise_on_failure=True, **common
-        )
+        chunks = OpenAIDocumentEmbedder(batch_size=_OPENAI_BATCH, progress_bar=False, raise_on_failure=True, **common)
         return Embedder(
             name=name,
             remote=True,

@@ -56,9 +56,7 @@ class TieOrder:
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
         """Returns ``{"documents": [...]}``, best first."""
-        scored = [
-            (-document.score, document.id, document) for document in documents if document.score is not None
-        ]
+        scored = [(-document.score, document.id, document) for document in documents if document.score is not None]
         return {"documents": [document for _, _, document in sorted(scored, key=lambda item: item[:2])]}
 
 

@@ -10,18 +10,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack_integrations.document_stores.pgvector import (
     PgvectorDocumentStore,  # noqa: TC002 - Haystack resolves annotations at run time
 )
 
 from kbeval.engines.bm25_index import Bm25Index
+from kbeval.engines.ranking import best_first
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 
 @component
@@ -75,18 +73,3 @@ class BM25Retriever:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> BM25Retriever:
         return default_from_dict(cls, data)
-
-
-def best_first(scores: NDArray[np.float64], top_k: int) -> NDArray[np.intp]:
-    """Positions of the ``top_k`` highest scores above 0, highest first, equal ones by position.
-
-    Args:
-        scores: shape (chunks,).
-        top_k: at least 1.
-    """
-    matching = np.flatnonzero(scores > 0)
-    if len(matching) > top_k:
-        values = scores[matching]
-        lowest_kept = np.partition(values, len(values) - top_k)[len(values) - top_k]
-        matching = matching[values >= lowest_kept]
-    return matching[np.argsort(-scores[matching], kind="stable")][:top_k]

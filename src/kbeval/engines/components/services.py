@@ -42,9 +42,7 @@ def checked_base_url(name: str, url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise KbevalError(f"{name}: expected an address like https://host/path, found something else")
     if parts.username is not None or parts.password is not None:
-        raise KbevalError(
-            f"{name}: expected an address without user and password; keys belong in the environment"
-        )
+        raise KbevalError(f"{name}: expected an address without user and password; keys belong in the environment")
     return url.rstrip("/")
 
 

@@ -13,9 +13,7 @@ HIT_RATE = register(
         definition="1 if a relevant document is among the first k, else 0.",
         source="trec_eval 10, m_success.c",
         compute=lambda run, metric, level: run.by_ranx("hit_rate", metric.cut, level),
-        chance=lambda order, metric, level: order.any_within(
-            order.judgments.count(level), order.cut(metric.k)
-        ),
+        chance=lambda order, metric, level: order.any_within(order.judgments.count(level), order.cut(metric.k)),
         cutoff=Cutoff.REQUIRED,
         oracle=lambda metric: Oracle(f"success.{metric.k}"),
     )

@@ -34,8 +34,7 @@ RBP = register(
         name="rbp",
         label="RBP",
         aliases={},
-        definition="(1 - P) times the sum of P^(rank - 1) over the relevant documents retrieved, whatever "
-        "their grade.",
+        definition="(1 - P) times the sum of P^(rank - 1) over the relevant documents retrieved, whatever their grade.",
         source="Moffat and Zobel, ACM TOIS 27 (2008) 2; trec_eval 10, m_rbp.c, on grades 0 and 1 only: with "
         "others it reads memory that it never set",
         compute=_compute,

@@ -22,10 +22,11 @@ def register(family: Family) -> Family:
     Raises:
         ValueError: one of them is taken.
     """
-    for spelling, cutoff in ((family.name, family.cutoff), *family.aliases.items()):
+    takes = {family.name: family.cutoff, **family.aliases}
+    for spelling in takes:
         if spelling in _by_spelling:
             raise ValueError(f"{family.name}: the name {spelling!r} is taken")
-        _by_spelling[spelling] = (family, cutoff)
+    _by_spelling.update({spelling: (family, cutoff) for spelling, cutoff in takes.items()})
     return family
 
 
