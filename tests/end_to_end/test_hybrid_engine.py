@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kbeval.engines.base import BuildContext
 from kbeval.engines.hybrid import HybridEngine, HybridSettings
+from kbeval.errors import KbevalError
 from kbeval.model import Document
 from kbeval.progress import Progress
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kbeval.store import Store
 
 Context = Callable[..., BuildContext]
 
@@ -179,12 +183,20 @@ def test_engines_with_equal_chunks_share_a_table(context: Context) -> None:
         assert third.tasks == [("chunks embedded and loaded", 600)]
 
 
+def test_a_database_that_fails_is_one_line(context: Context, store: Store) -> None:
+    elsewhere = replace(store, schema="nowhere")
+    broken = replace(context(CORPUS), store=lambda: elsewhere)
+    with pytest.raises(KbevalError, match=r"^cannot load the chunks: .*nowhere") as raised, built(broken):
+        pass
+    assert "\n" not in str(raised.value)
+
+
 def test_text_that_postgres_cannot_hold(context: Context) -> None:
     with built(context([Document(id="nul", text="before\0after lamp"), Document(id="x", text="y")])) as engine:
         assert documents(engine, "lamp")[0] == "nul"
 
 
-def test_the_pipeline_is_the_engine(context: Context, store: object) -> None:
+def test_the_pipeline_is_the_engine(context: Context, store: Store) -> None:
     """What kbeval does step by step, ``Pipeline.run`` does as well, also from the serialised form."""
     from haystack import Pipeline
 
@@ -199,7 +211,7 @@ def test_the_pipeline_is_the_engine(context: Context, store: object) -> None:
                 assert found == list(expected.hits)
         loaded.get_component("lexical").document_store.close()
         loaded.get_component("vector").document_store.close()
-    assert store.dsn not in text  # type: ignore[attr-defined]
+    assert store.dsn not in text
     assert "KBEVAL_STORE_DSN" in text
     assert "haystack_integrations.components.retrievers.pgvector" in text
     assert "haystack.components.joiners.document_joiner.DocumentJoiner" in text

@@ -7,18 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psycopg
 from haystack import Document as HaystackDocument
+from haystack.document_stores.errors import DocumentStoreError
 from haystack.utils import Secret
 from haystack_integrations.document_stores.pgvector import PgvectorDocumentStore
+from pgvector.psycopg import register_vector
+from psycopg.sql import SQL, Identifier
+from psycopg.types.json import Jsonb
 
 from kbeval.corpus.chunking import chunk_document
 from kbeval.engines.components.services import ServiceError
+from kbeval.errors import KbevalError
+from kbeval.secrets import one_line
 from kbeval.store import DSN_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    import psycopg
 
     from kbeval.engines.components.embedders import Embedder
     from kbeval.model import Document
@@ -69,6 +74,7 @@ def build_chunk_table(
 
     Raises:
         ServiceError: where a remote embedder fails. The table is then left empty.
+        KbevalError: where the database fails.
     """
     chunks = list(haystack_chunks(documents, words=words, overlap=overlap))
     dimension = embedder.dimension() if embedder else 1
@@ -92,8 +98,10 @@ def build_chunk_table(
                     for batch in _loaded(connection, document_store, chunks, embedder):
                         advance(batch)
             without_vector = _without_vector(connection, store.schema, table) if embedder else None
-    except BaseException:
+    except BaseException as error:
         document_store.close()
+        if isinstance(error, psycopg.Error | DocumentStoreError):
+            raise KbevalError(f"cannot load the chunks: {one_line(error)}") from error
         raise
     return ChunkTable(
         document_store=document_store,
@@ -135,8 +143,6 @@ def _fingerprint(embedder: str, address: str, dimension: int, chunks: Iterable[H
 
 
 def _prepare(connection: psycopg.Connection[Any], schema: str, table: str) -> None:
-    from psycopg.sql import SQL, Identifier
-
     # The index serves PgvectorKeywordRetriever, which nothing here uses, and makes loading five times slower.
     connection.execute(SQL("DROP INDEX IF EXISTS {}").format(Identifier(schema, f"{table}_keywords")))
     # A scan by several workers returns equal distances in an order that changes.
@@ -153,10 +159,6 @@ def _loaded(
 
     ``PgvectorDocumentStore.write_documents`` takes 17 s for the 12,084 chunks of SciFact, this 0.6 s.
     """
-    from pgvector.psycopg import register_vector
-    from psycopg.sql import SQL, Identifier
-    from psycopg.types.json import Jsonb
-
     register_vector(connection)
     statement = SQL("COPY {} (id, embedding, content, meta) FROM STDIN WITH (FORMAT BINARY)").format(
         Identifier(document_store.schema_name, document_store.table_name)
@@ -178,8 +180,6 @@ def _loaded(
 
 
 def _without_vector(connection: psycopg.Connection[Any], schema: str, table: str) -> int:
-    from psycopg.sql import SQL, Identifier
-
     counted = connection.execute(
         SQL("SELECT count(*) FROM {} WHERE embedding IS NULL").format(Identifier(schema, table))
     ).fetchone()

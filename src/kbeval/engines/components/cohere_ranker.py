@@ -89,7 +89,7 @@ class _CheckedClient:
     def rerank(self, *, documents: list[str], top_n: int, **arguments: Any) -> Any:
         if not documents:
             return SimpleNamespace(results=[])
-        with calling(self._service, key_variable=COHERE_KEY, timeout_s=self._timeout_s, retries=self._retries):
+        with calling(self._service, timeout_s=self._timeout_s, retries=self._retries):
             answer = self._client.rerank(documents=documents, top_n=top_n, **arguments)
             self._check(answer, len(documents), min(top_n, len(documents)))
         return answer

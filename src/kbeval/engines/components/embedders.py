@@ -90,7 +90,7 @@ class Embedder:
         return len(embedding)
 
     def _calling(self) -> AbstractContextManager[None]:
-        return calling(f"embedder {self.name}", key_variable=OPENAI_KEY, timeout_s=self.timeout_s, retries=self.retries)
+        return calling(f"embedder {self.name}", timeout_s=self.timeout_s, retries=self.retries)
 
     def close(self) -> None:
         """Closes the connections of a remote one."""

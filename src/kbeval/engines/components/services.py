@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kbeval.errors import KbevalError
+from kbeval.secrets import scrub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,12 +47,11 @@ def checked_base_url(name: str, url: str) -> str:
 
 
 @contextmanager
-def calling(service: str, *, key_variable: str, timeout_s: float, retries: int) -> Iterator[None]:
+def calling(service: str, *, timeout_s: float, retries: int) -> Iterator[None]:
     """Turns whatever a client raises inside the block into a :class:`ServiceError`.
 
     Args:
         service: what is called, for the message, such as ``cohere:rerank-v3.5``.
-        key_variable: the environment variable with the key, which is cut out of anything that is quoted.
         timeout_s: the seconds that the client waits.
         retries: how often the client repeats a request that can be repeated.
     """
@@ -61,21 +60,21 @@ def calling(service: str, *, key_variable: str, timeout_s: float, retries: int) 
     except (ServiceError, KbevalError):
         raise
     except Exception as error:
-        raise ServiceError(f"{service}: {_reason(error, key_variable, timeout_s, retries)}") from error
+        raise ServiceError(f"{service}: {_reason(error, timeout_s, retries)}") from error
 
 
-def _reason(error: Exception, key_variable: str, timeout_s: float, retries: int) -> str:
+def _reason(error: Exception, timeout_s: float, retries: int) -> str:
     status = getattr(error, "status_code", None)
     # httpx, httpx2 and openai each have timeout classes of their own, with nothing in common but their names.
     if "Timeout" in type(error).__name__:
         return f"no answer within {timeout_s:g} s"
     if isinstance(status, int):
-        said = _one_line(_said(error), key_variable)
+        said = _quoted(_said(error))
         if status < 300:
             return f"answered {status} with a malformed body: {said}"
         repeated = status in (408, 409, 429) or status >= 500
         return f"answered {status}{f' to {retries + 1} requests' if repeated and retries else ''}: {said}"
-    what = f"{type(error).__name__}: {_one_line(str(error), key_variable)}"
+    what = f"{type(error).__name__}: {_quoted(str(error))}"
     # Clients do not check what they parse: a body of the wrong shape fails somewhere inside them.
     if isinstance(error, TypeError | ValueError | LookupError | AttributeError):
         return f"answered with a malformed body ({what})"
@@ -92,9 +91,7 @@ def _said(error: Exception) -> str:
     return str(error) if body is None else str(body)
 
 
-def _one_line(text: str, key_variable: str) -> str:
-    key = os.environ.get(key_variable, "").strip()
-    if key:
-        text = text.replace(key, "***")
-    text = re.sub(r"\s+", " ", text).strip()
+def _quoted(text: str) -> str:
+    """A server's words as one line of bounded length. Some repeat the key that they were sent."""
+    text = " ".join(scrub(text).split())
     return text if len(text) <= _QUOTE_LENGTH else text[:_QUOTE_LENGTH] + "..."
