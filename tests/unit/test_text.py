@@ -75,7 +75,7 @@ def test_damaged_gzip_is_one_clear_line(tmp_path: Path, damage: str) -> None:
 
 
 def test_what_cannot_be_opened_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="missing.txt: expected a readable file, found no such file"):
+    with pytest.raises(InputError, match=r"missing\.txt: expected a readable file, found no such file"):
         read_bytes(tmp_path / "missing.txt")
     with pytest.raises(InputError, match="found is a directory"):
         read_bytes(tmp_path)
