@@ -212,7 +212,7 @@ def whole(field: bytes) -> int | None:
 
 
 def show(value: bytes | str) -> str:
-    """A field or an id, quoted, as it can be shown in one line of a message: escaped, and cut where it is long."""
+    """A field or an id as a message can hold it: quoted, escaped, and cut where it is long."""
     shown = repr(value if isinstance(value, str) else value.decode(errors="backslashreplace"))
     return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
 

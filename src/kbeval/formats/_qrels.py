@@ -23,27 +23,17 @@ _COLUMNS: dict[str, type[pl.DataType]] = {"query": pl.String, "document": pl.Str
 _LONE_CR = re.compile(rb"\r[^\r\n]")
 _LARGEST_GRADE = 2**31 - 1
 
-# What a header's cells are called, lower case and without anything but letters. Other names are refused: a
+# What a header's cells are called, in lower case and as one word. Other names are refused: a
 # first line that cannot be read might as well be a judgment, and BEIR's own loader loses it.
 _QUERY_NAMES = {"q", "qid", "query", "queryid", "question", "questionid", "topic", "topicid", "topicno"}
 _DOCUMENT_NAMES = {
-    *("d", "did", "doc", "docid", "docno", "document", "documentid", "corpus", "corpusid", "pid", "passage"),
-    *("passageid", "chunk", "chunkid", "entity", "entityid"),
-}
+    "d", "did", "doc", "docid", "docno", "document", "documentid", "corpus", "corpusid", "pid", "passage",
+    "passageid", "chunk", "chunkid", "entity", "entityid",
+}  # fmt: skip
 _GRADE_NAMES = {
-    *(
-        "score",
-        "rel",
-        "relevance",
-        "relevancescore",
-        "relevancelabel",
-        "grade",
-        "label",
-        "judgment",
-        "judgement",
-    ),
-    *("rating", "gain", "value", "qrel"),
-}
+    "score", "rel", "relevance", "relevancescore", "relevancelabel", "grade", "label", "judgment",
+    "judgement", "rating", "gain", "value", "qrel",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,7 +56,7 @@ class _Layout:
         """Whether the cells of a first line are names and not a judgment."""
         if len(cells) != self.width or _fields.decimal(cells[-1]) is not None:
             return False
-        query, document, grade = (re.sub("[^a-z]", "", cells[place].decode().lower()) for place in self.kept)
+        query, document, grade = (re.sub("[-_ ]", "", cells[place].decode().lower()) for place in self.kept)
         return query in _QUERY_NAMES and document in _DOCUMENT_NAMES and grade in _GRADE_NAMES
 
     def cells(self, line: bytes) -> list[bytes]:

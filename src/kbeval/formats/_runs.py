@@ -96,15 +96,9 @@ def read_run(path: str | os.PathLike[str], name: str) -> Run:
     if repeat is not None:
         raise _repeat_error(file, queries[int(group[repeat])], document[repeat])
     warnings: tuple[str, ...] = ()
-    if rank_may_contradict and len(contradicting := _contradictions(group, rank, score)):
-        first = int(contradicting[np.argmin(in_file(contradicting))])
-        query = queries[int(group[first])]
-        line = next(_lines_of(file, query, document[first]))
-        lines = "1 line" if len(contradicting) == 1 else f"{len(contradicting)} lines"
-        warnings = (
-            f"{name}: the rank contradicts the score on {lines} (first: query {_fields.show(query)}, line {line}); "
-            "the score decides",
-        )
+    if rank_may_contradict and len(rows := _contradictions(group, rank, score)):
+        first = int(rows[np.argmin(in_file(rows))])
+        warnings = (_rank_warning(file, name, len(rows), queries[int(group[first])], document[first]),)
     frame = pl.DataFrame({"query": queries.gather(group), "document": document, "score": score})
     return Run(name=name, frame=frame, warnings=warnings)
 
@@ -271,6 +265,13 @@ def _contradictions(group: NDArray[np.uint32], rank: NDArray[np.int32], score: N
     same_query = worst_above >= query * 2**33
     contradicting: Rows = rows[same_query & (its_rank < worst_above)]
     return contradicting
+
+
+def _rank_warning(file: TextFile, name: str, count: int, query: str, document: str) -> str:
+    line = next(_lines_of(file, query, document))
+    lines = "1 line" if count == 1 else f"{count} lines"
+    where = f"first: query {_fields.show(query)}, line {line}"
+    return f"{name}: the rank contradicts the score on {lines} ({where}); the score decides"
 
 
 def _lines_of(file: TextFile, query: str, document: str) -> Iterator[int]:
