@@ -38,9 +38,7 @@ def read_with_polars(path: str) -> int:
         "score": pl.Float64,
     }
     started = time.perf_counter()
-    table = pl.read_csv(
-        path, has_header=False, separator=" ", quote_char=None, schema=schema | {"tag": pl.String}
-    )
+    table = pl.read_csv(path, has_header=False, separator=" ", quote_char=None, schema=schema | {"tag": pl.String})
     report(started)
     return len(table)
 
@@ -68,9 +66,7 @@ def report(started: float) -> None:
 
 def measure(reader: str, path: Path) -> tuple[float, float]:
     """Seconds and peak megabytes of one reading in a fresh process."""
-    child = subprocess.Popen(
-        [sys.executable, __file__, "--reader", reader, "--run", str(path)], stdout=subprocess.PIPE
-    )
+    child = subprocess.Popen([sys.executable, __file__, "--reader", reader, "--run", str(path)], stdout=subprocess.PIPE)
     assert child.stdout is not None
     seconds = float(child.stdout.read())
     _, status, usage = os.wait4(child.pid, 0)

@@ -49,9 +49,7 @@ def generate(queries: int, depth: int, seed: int) -> Run:
             "score": np.tile(np.arange(depth, 0, -1) / 7, queries),
         }
     )
-    frame = frame.with_columns(
-        pl.col("query").cast(pl.String).str.zfill(7), pl.col("document").cast(pl.String)
-    )
+    frame = frame.with_columns(pl.col("query").cast(pl.String).str.zfill(7), pl.col("document").cast(pl.String))
     return Run(f"run{seed}", frame)
 
 
@@ -106,9 +104,7 @@ def show_switch() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--queries", type=int, default=6980)
     parser.add_argument("--depth", type=int, default=1000)

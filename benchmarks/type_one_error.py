@@ -52,13 +52,9 @@ class TestSet:
         while len(owners) < questions:
             document = owners[-1] + 1 if owners else 0
             owners += [document] * (3 * chunks[document % len(chunks)])
-        return cls(
-            np.array(owners[:questions]), np.resize(np.array(GENERATED_STYLES, dtype=object), questions)
-        )
+        return cls(np.array(owners[:questions]), np.resize(np.array(GENERATED_STYLES, dtype=object), questions))
 
-    def simulate(
-        self, random: np.random.Generator, runs: int, shared: float, shift: float | Floats = 0.0
-    ) -> Floats:
+    def simulate(self, random: np.random.Generator, runs: int, shared: float, shift: float | Floats = 0.0) -> Floats:
         """Differences of shape (runs, questions); ``shared`` is the share of luck that a document decides."""
         luck = random.standard_normal((runs, int(self.documents[-1]) + 1))[:, self.documents]
         own = random.standard_normal((runs, self.documents.size))
@@ -171,8 +167,7 @@ def verdict_table(random: np.random.Generator, runs: int) -> Iterator[str]:
             shift = np.resize(np.array(shifts), questions)
             differences = test_set.simulate(random, runs, 0.3, shift)
             results = [
-                verdict(row, np.zeros(questions), list(test_set.styles), test_set.documents)
-                for row in differences
+                verdict(row, np.zeros(questions), list(test_set.styles), test_set.documents) for row in differences
             ]
             shares = [sum(result.word == word for result in results) / runs for word in words]
             wrong = sum(_contradicts(result.leader, result.word, leads) for result in results) / runs

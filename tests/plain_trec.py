@@ -29,16 +29,12 @@ def fields(text: str) -> list[list[str]]:
 
 
 def qrels_of(rows: list[tuple[str, str, int]]) -> Qrels:
-    frame = pl.DataFrame(
-        rows, schema={"query": pl.String, "document": pl.String, "grade": pl.Int64}, orient="row"
-    )
+    frame = pl.DataFrame(rows, schema={"query": pl.String, "document": pl.String, "grade": pl.Int64}, orient="row")
     return Qrels(frame.sort("query", "grade", "document", descending=[False, True, True]))
 
 
 def run_of(rows: list[tuple[str, str, float]], name: str = "run") -> Run:
-    frame = pl.DataFrame(
-        rows, schema={"query": pl.String, "document": pl.String, "score": pl.Float64}, orient="row"
-    )
+    frame = pl.DataFrame(rows, schema={"query": pl.String, "document": pl.String, "score": pl.Float64}, orient="row")
     return Run(name, frame.sort("query", "score", "document", descending=[False, True, True]))
 
 

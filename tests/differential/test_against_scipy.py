@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def reciprocal_ranks(
-    size: int, seed: int, lift: float = 0.0
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def reciprocal_ranks(size: int, seed: int, lift: float = 0.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Values of two engines that often tie, the first better by chance ``lift``."""
     random = np.random.default_rng(seed)
     b = 1 / random.integers(1, 12, size)
@@ -31,9 +29,7 @@ def reciprocal_ranks(
     return np.where(random.random(size) < lift, 1.0, a), b
 
 
-@pytest.mark.parametrize(
-    ("size", "seed", "lift"), [(2, 1, 0.0), (9, 2, 0.1), (120, 3, 0.05), (2_000, 4, 0.0)]
-)
+@pytest.mark.parametrize(("size", "seed", "lift"), [(2, 1, 0.0), (9, 2, 0.1), (120, 3, 0.05), (2_000, 4, 0.0)])
 def test_independent_questions_are_a_paired_t_test(size: int, seed: int, lift: float) -> None:
     a, b = reciprocal_ranks(size, seed, lift)
     result, oracle = paired(a, b, np.arange(size)), stats.ttest_rel(a, b)
@@ -120,9 +116,7 @@ def test_the_bootstrap_interval_of_the_same_resamples(size: int, seed: int, lift
 
 def test_the_bootstrap_interval_of_other_resamples() -> None:
     differences = np.subtract(*reciprocal_ranks(150, 3, 0.05))
-    oracle = stats.bootstrap(
-        (differences,), np.mean, method="BCa", rng=np.random.default_rng(2)
-    ).confidence_interval
+    oracle = stats.bootstrap((differences,), np.mean, method="BCa", rng=np.random.default_rng(2)).confidence_interval
     # between seeds the ends of either vary by .05 standard errors
     error = differences.std(ddof=1) / np.sqrt(150)
     assert bca_interval(differences) == pytest.approx((oracle.low, oracle.high), abs=0.2 * error)
@@ -130,9 +124,7 @@ def test_the_bootstrap_interval_of_other_resamples() -> None:
 
 @pytest.mark.parametrize("level", [0.05, 0.05 / 231])
 @pytest.mark.parametrize(("clusters", "within"), [(10, 0.07), (30, 0.02), (120, 0.005)])
-def test_the_detectable_difference_has_a_power_of_four_fifths(
-    level: float, clusters: int, within: float
-) -> None:
+def test_the_detectable_difference_has_a_power_of_four_fifths(level: float, clusters: int, within: float) -> None:
     error = 0.37 / np.sqrt(clusters)
     shift = minimum_detectable_difference(error, clusters, level=level) / error
     exact = stats.nct.sf(stats.t.ppf(1 - level / 2, clusters - 1), clusters - 1, shift)

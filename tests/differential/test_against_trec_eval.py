@@ -46,9 +46,7 @@ def compare(
         except KbevalError:
             continue  # METHOD does not have it
     assert {metric.family.name for metric in metrics.values()} == families
-    scores = score(
-        qrels_from(text_of(qrels)), run_from(text_of(run)), metrics.values(), level=level, depth=depth
-    )
+    scores = score(qrels_from(text_of(qrels)), run_from(text_of(run)), metrics.values(), level=level, depth=depth)
     place = {query: index for index, query in enumerate(scores.queries)}
     wrong = []
     for spelled, query, value in lines:
@@ -113,9 +111,7 @@ CASES = {
 def test_awkward_inputs_that_people_met(shared_data: Path, case: str) -> None:
     folder = shared_data / "cases" / case
     metrics = {spelled: parse_metric(spelled) for spelled in CASES[case]}
-    scores = score(
-        qrels_from(text_of(folder / "qrels.txt")), run_from(text_of(folder / "run.txt")), metrics.values()
-    )
+    scores = score(qrels_from(text_of(folder / "qrels.txt")), run_from(text_of(folder / "run.txt")), metrics.values())
     for spelled, value in CASES[case].items():
         assert round(scores.means[metrics[spelled].name], 4) == value, spelled
     if case.startswith("03"):

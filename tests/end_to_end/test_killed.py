@@ -97,9 +97,7 @@ def test_an_interruption_leaves_nothing_at_once(
     assert "Traceback" not in (tiny.folder / "errors.txt").read_text()
 
 
-def test_after_kill_9_the_next_command_sweeps(
-    started: subprocess.Popen[str], temporary: Path, tiny: Kbeval
-) -> None:
+def test_after_kill_9_the_next_command_sweeps(started: subprocess.Popen[str], temporary: Path, tiny: Kbeval) -> None:
     started.kill()
     started.wait()
     assert servers(temporary), "nothing could clean up yet"

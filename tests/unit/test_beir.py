@@ -88,9 +88,7 @@ def test_null_is_as_good_as_missing(file: Path) -> None:
     assert three == Document(id="3", text="")
 
 
-@pytest.mark.parametrize(
-    ("written", "read"), [(3, "3"), (-1, "-1"), (0, "0"), (2**63, str(2**63)), ("007", "007")]
-)
+@pytest.mark.parametrize(("written", "read"), [(3, "3"), (-1, "-1"), (0, "0"), (2**63, str(2**63)), ("007", "007")])
 def test_integer_ids_become_strings(file: Path, written: Any, read: str) -> None:
     assert documents(file, {"_id": written, "text": ""})[0].id == read
 
@@ -136,9 +134,7 @@ def test_marks_and_gzip_are_no_hindrance(file: Path) -> None:
         ('{"_id": "2", "text": "\ud800"}'.encode("utf-8", "surrogatepass").decode("latin-1"), "", ""),
     ],
 )
-def test_a_malformed_line_is_refused_with_its_number(
-    file: Path, line: Any, expected: str, found: str
-) -> None:
+def test_a_malformed_line_is_refused_with_its_number(file: Path, line: Any, expected: str, found: str) -> None:
     if expected == "":
         file.write_bytes(b'{"_id": "1", "text": ""}\n\n' + line.encode("latin-1"))
         with pytest.raises(InputError, match="line 3: expected a JSON object"):
@@ -156,9 +152,7 @@ def test_bytes_that_are_not_utf8_are_refused(file: Path) -> None:
 
 
 def test_an_id_twice_is_refused_with_both_lines(file: Path) -> None:
-    error = document_error(
-        file, {"_id": "3", "text": "a"}, "", {"_id": "4", "text": ""}, {"_id": 3, "text": "b"}
-    )
+    error = document_error(file, {"_id": "3", "text": "a"}, "", {"_id": "4", "text": ""}, {"_id": 3, "text": "b"})
     assert (error.line, error.found) == (4, "'3' again, after line 1")
     assert query_error(file, {"_id": "q", "text": "a"}, {"_id": "q", "text": "a"}).line == 2
 
@@ -172,9 +166,7 @@ def test_a_query_without_text_is_refused(file: Path) -> None:
 
 def test_documents_are_written_as_beir_and_read_back(file: Path) -> None:
     original = [
-        Document(
-            id="b", text="l1\nl2 \u2028 é", title="T", domain="x", filename="f", metadata={"z": 1, "a": None}
-        ),
+        Document(id="b", text="l1\nl2 \u2028 é", title="T", domain="x", filename="f", metadata={"z": 1, "a": None}),
         Document(id="a b", text=""),
     ]
     write_documents(file, original)

@@ -85,9 +85,7 @@ def test_every_case_is_tested(shared_data: Path) -> None:
 
 
 def ranking(frame: pl.DataFrame) -> dict[str, list[str]]:
-    return {
-        query: rows["document"].to_list() for (query,), rows in frame.group_by("query", maintain_order=True)
-    }
+    return {query: rows["document"].to_list() for (query,), rows in frame.group_by("query", maintain_order=True)}
 
 
 @pytest.mark.parametrize("case", RANKINGS)
@@ -143,9 +141,7 @@ def test_08_a_whole_decimal_grade_is_read(shared_data: Path, tmp_path: Path) -> 
     assert read_qrels(tmp_path / "qrels.txt").frame.rows() == [("q1", "d3", 1)]
 
 
-def test_10_writing_such_an_id_is_refused_or_escaped_and_reads_back(
-    shared_data: Path, tmp_path: Path
-) -> None:
+def test_10_writing_such_an_id_is_refused_or_escaped_and_reads_back(shared_data: Path, tmp_path: Path) -> None:
     qrels = read_qrels(shared_data / "cases/10-space-in-docid/qrels.tsv").frame
     run = qrels.select("query", "document", score=pl.Series([2.5, 1.5]))
     with pytest.raises(KbevalError, match=r"Release notes v2\.md"):
@@ -198,9 +194,7 @@ def test_19_a_query_without_text_is_named_and_stays_judged(shared_data: Path, tm
     assert dataset.qrels.frame["query"].to_list() == ["PLAIN-2", "PLAIN-3"]
 
 
-@pytest.mark.parametrize(
-    "case", ["13-utf8-bom", "16-integer-ids-in-json", "17-title-missing-null-empty-text"]
-)
+@pytest.mark.parametrize("case", ["13-utf8-bom", "16-integer-ids-in-json", "17-title-missing-null-empty-text"])
 def test_the_other_data_sets_load_without_a_warning(shared_data: Path, tmp_path: Path, case: str) -> None:
     assert load_dataset(as_dataset(shared_data / "cases" / case, tmp_path)).warnings == ()
 

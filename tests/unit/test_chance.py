@@ -35,9 +35,7 @@ GRADES = {
 def scores_of_orders(grades: list[int], orders: list[tuple[int, ...]], depth: int | None) -> Scores:
     """One query for each order of the documents 0 .. N-1, of which the first have the grades."""
     qrels = [(f"q{number}", str(d), grade) for number in range(len(orders)) for d, grade in enumerate(grades)]
-    lines = [
-        (f"q{n}", str(d), -float(place)) for n, order in enumerate(orders) for place, d in enumerate(order)
-    ]
+    lines = [(f"q{n}", str(d), -float(place)) for n, order in enumerate(orders) for place, d in enumerate(order)]
     domains = Domains({f"q{n}": "law" for n in range(len(orders))}, {"0": "law", "3": "law", "1": "stock"})
     alignment = align(judge(qrels_of(qrels)), run_of(lines), domains, compiled=False)
     return score_aligned(alignment, METRICS, depth=depth)
@@ -82,9 +80,7 @@ def test_hit_rate_is_hypergeometric_also_in_large_corpora() -> None:
     assert chance(one, parse_metrics("hit_rate@20"), 30)["hit_rate@20"] == pytest.approx(2 / 3)
     many = judge(qrels_of([("q", f"d{number}", 1) for number in range(40)]))
     exact = 1 - comb(8_841_823 - 40, 1000) / comb(8_841_823, 1000)
-    assert chance(many, parse_metrics("hit_rate@1000"), 8_841_823)["hit_rate@1000"] == pytest.approx(
-        exact, rel=1e-9
-    )
+    assert chance(many, parse_metrics("hit_rate@1000"), 8_841_823)["hit_rate@1000"] == pytest.approx(exact, rel=1e-9)
 
 
 def test_reciprocal_rank_of_one_document_is_a_harmonic_number() -> None:

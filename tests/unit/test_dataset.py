@@ -80,9 +80,7 @@ def test_the_split_is_the_callers(tmp_path: Path) -> None:
     write_dataset(tmp_path, DOCUMENTS, QUERIES, QRELS)
     write_dataset(tmp_path, DOCUMENTS, QUERIES, qrels_of(("q3", "d1", 1)), split="dev")
     assert [query.id for query in load_dataset(tmp_path, "dev").queries] == ["q3"]
-    with pytest.raises(
-        KbevalError, match=r"no judgments of split 'train'.* found dev.trec, dev.tsv, test.trec"
-    ):
+    with pytest.raises(KbevalError, match=r"no judgments of split 'train'.* found dev.trec, dev.tsv, test.trec"):
         load_dataset(tmp_path, "train")
 
 
@@ -177,18 +175,13 @@ def test_hashes_change_with_what_they_name() -> None:
     assert len(hashes | {corpus_hash(DOCUMENTS), corpus_hash(DOCUMENTS[:1]), corpus_hash([])}) == 9
     assert corpus_hash([replace(DOCUMENTS[0], metadata={"a": 1}), DOCUMENTS[1]]) == corpus_hash(DOCUMENTS)
     # What stands in one field must not read like what stands in two.
-    assert corpus_hash([Document(id="a", text="b", title="c")]) != corpus_hash(
-        [Document(id="a", text="", title="cb")]
-    )
+    assert corpus_hash([Document(id="a", text="b", title="c")]) != corpus_hash([Document(id="a", text="", title="cb")])
 
     queries = [QUERIES[0], replace(QUERIES[0], text="x"), replace(QUERIES[0], id="x")]
     assert len({queries_hash([query]) for query in queries}) == 3
     assert queries_hash([replace(QUERIES[0], style="far", relevant={"d": 1})]) == queries_hash([QUERIES[0]])
 
-    assert (
-        len({qrels_hash(QRELS, 1), qrels_hash(QRELS, 2), qrels_hash(qrels_of(*QRELS.frame.rows()[:2]), 1)})
-        == 3
-    )
+    assert len({qrels_hash(QRELS, 1), qrels_hash(QRELS, 2), qrels_hash(qrels_of(*QRELS.frame.rows()[:2]), 1)}) == 3
 
 
 def test_a_hash_is_what_its_documentation_says() -> None:

@@ -63,9 +63,7 @@ def test_values_lie_in_their_range_and_agree_with_each_other(case: tuple[dict, d
     values = _score(grades, _rows(lines)).values
     for metric in METRICS:
         column = values[metric.name]
-        assert np.all((column >= metric.family.lowest) & (column <= metric.family.highest + 1e-12)), (
-            metric.name
-        )
+        assert np.all((column >= metric.family.lowest) & (column <= metric.family.highest + 1e-12)), metric.name
     assert np.all(values["mrr@2"] <= values["mrr"])
     for narrow, wide in pairwise(["recall@1", "recall@2", "recall@3", "recall@9"]):
         assert np.all(values[narrow] <= values[wide])

@@ -114,9 +114,7 @@ def scores_of_five() -> Scores:
             ("alien", "a", 1.0),
         ]
     )
-    return score(
-        qrels, run, parse_metrics("mrr,map,ndcg@10,f1,f1@3,bpref,rbp.5,judged@5,r-precision,recall@5")
-    )
+    return score(qrels, run, parse_metrics("mrr,map,ndcg@10,f1,f1@3,bpref,rbp.5,judged@5,r-precision,recall@5"))
 
 
 def test_every_query_of_the_qrels_counts_and_no_other() -> None:
@@ -151,11 +149,7 @@ def test_bpref_says_where_it_equals_recall() -> None:
 def test_domain_accuracy_leaves_out_queries_without_a_domain() -> None:
     qrels = qrels_of([(query, "a", 1) for query in ("q1", "q2", "q3", "q4", "q5")])
     run = run_of(
-        [
-            (query, document, -place)
-            for query in ("q1", "q2", "q3", "q4")
-            for place, document in enumerate("xyz")
-        ]
+        [(query, document, -place) for query in ("q1", "q2", "q3", "q4") for place, document in enumerate("xyz")]
     )
     domains = Domains(
         queries={"q1": "billing", "q2": "stock", "q3": "", "q4": "law", "q5": "billing"},
@@ -172,9 +166,7 @@ def test_domain_accuracy_leaves_out_queries_without_a_domain() -> None:
     assert cut.means["domain_accuracy@3"] == 1 / 4
 
 
-@pytest.mark.parametrize(
-    "domains", [None, Domains({}, {"a": "billing"}), Domains({"q": None}, {"a": "billing"})]
-)
+@pytest.mark.parametrize("domains", [None, Domains({}, {"a": "billing"}), Domains({"q": None}, {"a": "billing"})])
 def test_domain_accuracy_is_absent_where_no_query_has_a_domain(domains: Domains | None) -> None:
     scores = score(QRELS, RUN, parse_metrics("domain_accuracy@1,mrr"), domains=domains)
     assert list(scores.values) == list(scores.means) == ["mrr"]
@@ -186,9 +178,7 @@ def test_an_empty_test_set_is_an_error() -> None:
 
 
 def test_a_run_about_other_queries_is_an_error() -> None:
-    with pytest.raises(
-        KbevalError, match="run r has no query in common with the test set: it answers 'other'"
-    ):
+    with pytest.raises(KbevalError, match="run r has no query in common with the test set: it answers 'other'"):
         score(QRELS, run_of([("other", "a", 1.0)], "r"), parse_metrics("mrr"))
     with pytest.raises(KbevalError, match="run r is empty"):
         score(QRELS, run_of([], "r"), parse_metrics("mrr"))

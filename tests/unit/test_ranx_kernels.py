@@ -105,17 +105,12 @@ def test_the_t_test_is_ranxs() -> None:
 def test_compiled_and_uncompiled_values_agree_but_for_the_last_bits() -> None:
     rng = np.random.default_rng(7)
     qrels = qrels_of(
-        [
-            (f"q{q}", f"d{d}", int(rng.integers(-1, 4)))
-            for q in range(20)
-            for d in rng.choice(60, 12, replace=False)
-        ]
+        [(f"q{q}", f"d{d}", int(rng.integers(-1, 4))) for q in range(20) for d in rng.choice(60, 12, replace=False)]
     )
     run = run_of([(f"q{q}", f"d{d}", float(rng.random())) for q in range(20) for d in range(50)])
     metrics = parse_metrics("hit_rate@5,precision@5,recall@5,mrr,map,ndcg,ndcg@10,r-precision,f1,f1@5,rbp.95")
     slow, fast = (
-        score_aligned(align(judge(qrels), run, compiled=compiled), metrics).values
-        for compiled in (False, True)
+        score_aligned(align(judge(qrels), run, compiled=compiled), metrics).values for compiled in (False, True)
     )
     for name, values in slow.items():
         np.testing.assert_allclose(values, fast[name], rtol=1e-14, err_msg=name)

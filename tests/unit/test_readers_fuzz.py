@@ -172,9 +172,7 @@ def plain_qrels(data: bytes) -> list[tuple[str, str, int]]:
             continue
         cells = beir(line) if tabs else trec(line)
         value = number_in(cells[-1].strip(BLANKS)) if cells else None
-        good = (
-            len(cells) == (3 if tabs else 4) and value is not None and value % 1 == 0 and abs(value) < 2**31
-        )
+        good = len(cells) == (3 if tabs else 4) and value is not None and value % 1 == 0 and abs(value) < 2**31
         if good and tabs:
             good = all(cell.strip(BLANKS) and b"\r" not in cell for cell in cells[:2])
         if not good or value is None:
@@ -198,17 +196,11 @@ def plain_qrels(data: bytes) -> list[tuple[str, str, int]]:
 
 blanks = st.sampled_from([" ", " ", " ", "\t", "\t", "  ", " \t", "\v", "\f", "\r"])
 word = st.one_of(
-    st.sampled_from(
-        ["q1", "q2", "d1", "d2", "d3", "#q", "007", "1e5", '"', "a\xa0b", "é", "x" * 20, "%", "nan"]
-    ),
-    st.text(
-        st.characters(exclude_categories=["Cs"], exclude_characters=" \t\r\n\v\f\0"), min_size=1, max_size=4
-    ),
+    st.sampled_from(["q1", "q2", "d1", "d2", "d3", "#q", "007", "1e5", '"', "a\xa0b", "é", "x" * 20, "%", "nan"]),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" \t\r\n\v\f\0"), min_size=1, max_size=4),
 )
 value = st.one_of(
-    st.sampled_from(
-        ["1", "2", "0", "1", "-1", "1.0", "+3", ".5", "5.", "1e-5", "1,5", "nan", "inf", "1e999", "0x1"]
-    ),
+    st.sampled_from(["1", "2", "0", "1", "-1", "1.0", "+3", ".5", "5.", "1e-5", "1,5", "nan", "inf", "1e999", "0x1"]),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
     st.integers().map(str),
 )
@@ -371,10 +363,7 @@ def plain_jsonl(data: bytes, text_may_be_null: bool) -> Rows:
         if good:
             identifier, content, metadata = values.get("_id"), values["text"], values.get("metadata")
             good = (
-                (
-                    type(identifier) is int
-                    or (isinstance(identifier, str) and identifier.strip(" \t\r\n\v\f") != "")
-                )
+                (type(identifier) is int or (isinstance(identifier, str) and identifier.strip(" \t\r\n\v\f") != ""))
                 and (isinstance(content, str) or (content is None and text_may_be_null))
                 and (metadata is None or isinstance(metadata, dict))
                 and (not text_may_be_null or isinstance(values.get("title", ""), str | None))
@@ -405,9 +394,7 @@ def test_jsonl(data: bytes) -> None:
 
 @quick
 @given(st.binary(max_size=60), st.lists(mutation, min_size=1, max_size=3))
-def test_damaged_gzip_is_read_right_or_refused(
-    content: bytes, mutations: list[tuple[str, int, int | bytes]]
-) -> None:
+def test_damaged_gzip_is_read_right_or_refused(content: bytes, mutations: list[tuple[str, int, int | bytes]]) -> None:
     rows = b"q1 Q0 d1 1 2.5 t\n" + b"# " + content.replace(b"\n", b"") + b"\n"
     whole_file = gzip.compress(rows, mtime=0)
     read, error = outcome(rows_of_run, mutate(whole_file, mutations))

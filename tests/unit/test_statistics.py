@@ -165,9 +165,7 @@ class TestPaired:
             ([1.0, 0.0], [math.inf, 0.0], [0, 1]),
         ],
     )
-    def test_arrays_that_are_not_aligned_are_refused(
-        self, a: list[float], b: list[float], clusters: list[int]
-    ) -> None:
+    def test_arrays_that_are_not_aligned_are_refused(self, a: list[float], b: list[float], clusters: list[int]) -> None:
         with pytest.raises(ValueError, match="expected"):
             paired(a, b, np.array(clusters))
 
@@ -189,9 +187,7 @@ class TestSignFlip:
         # reciprocal ranks, whose sums tie exactly: 1/2 = 1/3 + 1/6; as whole numbers of sixtieths
         sixtieths = np.random.default_rng(count).choice([60, 30, 20, 15, 12, 10, -30, -20, -10], size=count)
         observed = abs(int(sixtieths.sum()))
-        sums = [
-            abs(sum(s * int(x) for s, x in zip(signs, sixtieths, strict=True))) for signs in _signs(count)
-        ]
+        sums = [abs(sum(s * int(x) for s, x in zip(signs, sixtieths, strict=True))) for signs in _signs(count)]
         expected = sum(value >= observed for value in sums) / 2**count
         assert sign_flip(sixtieths / 60) == expected
 
@@ -337,9 +333,7 @@ class TestGailSimon:
         assert gail_simon([0.5, -0.5], [0.0, 0.0]).p == 0.0
         assert gail_simon([0.5, -2.0], [0.0, 1.0]).statistic == 4.0
 
-    @pytest.mark.parametrize(
-        ("deltas", "errors"), [([1.0], [1.0]), ([1.0, 2.0], [1.0]), ([1.0, -1.0], [1.0, -1.0])]
-    )
+    @pytest.mark.parametrize(("deltas", "errors"), [([1.0], [1.0]), ([1.0, 2.0], [1.0]), ([1.0, -1.0], [1.0, -1.0])])
     def test_impossible_strata_are_refused(self, deltas: list[float], errors: list[float]) -> None:
         with pytest.raises(ValueError, match="strata"):
             gail_simon(deltas, errors)
@@ -387,9 +381,7 @@ def _columns(
 class TestForAnyInput:
     @given(ROWS)
     @settings(max_examples=60, deadline=None)
-    def test_swapping_the_engines_negates_differences_and_keeps_p(
-        self, rows: list[tuple[float, float, int]]
-    ) -> None:
+    def test_swapping_the_engines_negates_differences_and_keeps_p(self, rows: list[tuple[float, float, int]]) -> None:
         a, b, owners = _columns(rows)
         there, back = paired(a, b, owners), paired(b, a, owners)
         assert back == replace(

@@ -85,16 +85,12 @@ def test_a_copy_is_usable_by_all_and_runs(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in (copy / "bin").iterdir()} == {0o755}
     assert {path.stat().st_mode & 0o777 for path in tmp_path.rglob("programs/**/*.sql")} == {0o644}
     for program in ("postgres", "initdb"):
-        shown = subprocess.run(
-            [copy / "bin" / program, "--version"], capture_output=True, text=True, check=True
-        )
+        shown = subprocess.run([copy / "bin" / program, "--version"], capture_output=True, text=True, check=True)
         assert "(PostgreSQL) 18." in shown.stdout
     assert list(copy.rglob("vector.control"))
 
 
-def test_an_unreadable_file_makes_an_installation_unusable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_file_makes_an_installation_unusable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = copy_to(tmp_path / "programs", installation())
     monkeypatch.setattr(Account, "reaches", lambda *_: True)  # pytest's own folder is closed to strangers
     assert usable_by(STRANGER, copy)

@@ -157,9 +157,7 @@ def test_an_unsigned_folder_that_holds_something_is_not_ours(base: Path, owner: 
     assert folder.is_dir()
 
 
-@pytest.mark.parametrize(
-    "name", ["kbeval-store-results", "kbeval-store-0123abcd9", "kbeval-results", "kbeval"]
-)
+@pytest.mark.parametrize("name", ["kbeval-store-results", "kbeval-store-0123abcd9", "kbeval-results", "kbeval"])
 def test_a_folder_of_another_name_is_not_ours(base: Path, name: str) -> None:
     make(base, name, {"pid": DEAD_PID, "started": 0.0})
     assert sweep() == []
@@ -228,9 +226,7 @@ def test_what_a_sweep_is_busy_with_another_leaves_alone(base: Path) -> None:
     assert meanwhile == [[]]
 
 
-def test_a_new_folder_that_a_sweep_takes_away_is_made_again(
-    base: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_folder_that_a_sweep_takes_away_is_made_again(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The moment between a folder's birth and its lock."""
     opened: list[Path] = []
     real = folders._open
@@ -267,9 +263,7 @@ def test_a_forked_child_does_not_keep_a_killed_owners_folder(base: Path) -> None
             os.kill(child, signal.SIGKILL)
 
 
-def test_the_temporary_folder_comes_first_and_each_only_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_temporary_folder_comes_first_and_each_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = tmp_path / "link"
     link.symlink_to("/tmp")
     monkeypatch.setattr(tempfile, "tempdir", str(link))

@@ -103,9 +103,7 @@ def test_a_pipe_can_be_read_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 100])
-def test_blocks_are_whole_lines_and_make_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
+def test_blocks_are_whole_lines_and_make_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(text, "BLOCK_BYTES", size)
     (tmp_path / "f").write_bytes(b"\xef\xbb\xbfone\n\ntwo two two\r\nthree")
     blocks = list(TextFile(tmp_path / "f").blocks())
@@ -142,9 +140,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "target").read_bytes() == b"new"
 
 
-def test_a_failure_keeps_the_old_file_and_nothing_half_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_keeps_the_old_file_and_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"old")
 
     def fail(descriptor: int) -> None:

@@ -42,9 +42,7 @@ def test_the_range_is_that_of_all_orders(seed: int, depth: int | None) -> None:
     rng = np.random.default_rng(seed)
     documents = list("abcdefgh")
     grades = [(d, int(rng.integers(-1, 4))) for d in rng.choice(documents, rng.integers(1, 7), replace=False)]
-    lines = [
-        (str(d), float(rng.integers(0, 3))) for d in rng.choice(documents, rng.integers(1, 6), replace=False)
-    ]
+    lines = [(str(d), float(rng.integers(0, 3))) for d in rng.choice(documents, rng.integers(1, 6), replace=False)]
     domain_of = {document: str(rng.choice(["law", "stock", ""])) for document in documents}
     domains = Domains({"q": "law"}, domain_of)
     found = ties_of(
@@ -57,9 +55,7 @@ def test_the_range_is_that_of_all_orders(seed: int, depth: int | None) -> None:
     orders = {f"q{number}": order for number, order in enumerate(every_order(lines))}
     tried = score(
         qrels_of([(query, d, g) for query in orders for d, g in grades]),
-        run_of(
-            [(query, d, -float(place)) for query, order in orders.items() for place, d in enumerate(order)]
-        ),
+        run_of([(query, d, -float(place)) for query, order in orders.items() for place, d in enumerate(order)]),
         METRICS,
         depth=depth,
         domains=Domains(dict.fromkeys(orders, "law"), domain_of),

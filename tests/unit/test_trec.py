@@ -82,9 +82,7 @@ def test_any_run_of_the_six_blanks_separates(file: Path, content: bytes) -> None
     assert run_rows(file, content) == TWO_ROWS
 
 
-@pytest.mark.parametrize(
-    "blank", ["\xa0", "\u2003", "\u3000", "\x85", "\u2028", "\x1c", "\x1f", "\ufeff", "\x01"]
-)
+@pytest.mark.parametrize("blank", ["\xa0", "\u2003", "\u3000", "\x85", "\u2028", "\x1c", "\x1f", "\ufeff", "\x01"])
 @pytest.mark.parametrize("separator", [" ", "  "])
 def test_other_blanks_are_part_of_an_id(file: Path, blank: str, separator: str) -> None:
     fields = separator.join(["q1", "Q0", f"a{blank}b", "1", "5", "t"])
@@ -136,16 +134,12 @@ def test_empty_fields_between_single_blanks_do_not_shift_columns(file: Path) -> 
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("separator", [" ", "  "])
-def test_decimal_floats_are_read_to_the_last_bit(
-    file: Path, score: str, value: float, separator: str
-) -> None:
+def test_decimal_floats_are_read_to_the_last_bit(file: Path, score: str, value: float, separator: str) -> None:
     [(_, _, read)] = run_rows(file, separator.join(["q1", "Q0", "d1", "1", score, "t"]))
     assert (read, math.copysign(1, read)) == (value, math.copysign(1, value))
 
 
-@given(
-    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20), st.integers(1, 20)
-)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20), st.integers(1, 20))
 def test_scores_are_read_as_python_reads_them(scores: list[float], digits: int) -> None:
     words = [repr(score) for score in scores] + [f"{score:.{digits}e}" for score in scores]
     words = [word for word in words if math.isfinite(float(word))]
@@ -232,9 +226,7 @@ def test_a_byte_order_mark_inside_a_file_is_refused(file: Path) -> None:
 
 
 def test_a_document_twice_in_a_query_is_refused_with_both_lines(file: Path) -> None:
-    error = run_error(
-        file, "q1 Q0 d1 1 9 t\n\nq2 Q0 d1 1 9 t\nq1 Q0 d3 2 8 t\nq1 Q0 d1 3 7 t\nq1 Q0 d3 4 6 t\n"
-    )
+    error = run_error(file, "q1 Q0 d1 1 9 t\n\nq2 Q0 d1 1 9 t\nq1 Q0 d3 2 8 t\nq1 Q0 d1 3 7 t\nq1 Q0 d3 4 6 t\n")
     assert error.line == 5
     assert error.found == "document 'd1' of query 'q1' again, after line 1"
     assert run_error(file, "q1 Q0 d1 1 9 t\nq1 Q0 d1 1 9 t\n").line == 2
@@ -365,10 +357,7 @@ def test_tab_separated_ids_may_hold_blanks_quotes_and_hashes(file: Path) -> None
 
 
 def test_what_could_be_either_layout_is_refused(file: Path) -> None:
-    assert (
-        "could be BEIR's 3 columns and TREC's 4"
-        in qrels_error(file, "q1\tfaq one\t1\nq1\tfaq two\t1\n").found
-    )
+    assert "could be BEIR's 3 columns and TREC's 4" in qrels_error(file, "q1\tfaq one\t1\nq1\tfaq two\t1\n").found
     assert judgments(file, "query-id\tcorpus-id\tscore\nq1\tfaq one\t1\n") == [("q1", "faq one", 1)]
 
 

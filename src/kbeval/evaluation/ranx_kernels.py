@@ -107,11 +107,7 @@ def _uncompiled(kernel: Any) -> Callable[..., float]:
     """The function that numba would compile, also in whatever it calls."""
     # Where the caller has turned numba's compiler off, they are plain functions already.
     function: FunctionType = getattr(kernel, "py_func", kernel)
-    used = {
-        name: function.__globals__[name]
-        for name in function.__code__.co_names
-        if name in function.__globals__
-    }
+    used = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
     scope: dict[str, Any] = {"__builtins__": builtins}
     for name, value in used.items():
         if hasattr(value, "py_func") or isinstance(value, FunctionType):

@@ -133,9 +133,9 @@ def read_columns(
     """
     kept = list(columns) if kept is None else kept
     others = [pl.col(name).is_not_null() for name in columns if name not in kept]
-    table = pl.scan_csv(
-        block, has_header=False, separator=separator, quote_char=None, schema=dict(columns)
-    ).select(*kept, pl.all_horizontal(pl.lit(True), *others).alias(_COMPLETE))
+    table = pl.scan_csv(block, has_header=False, separator=separator, quote_char=None, schema=dict(columns)).select(
+        *kept, pl.all_horizontal(pl.lit(True), *others).alias(_COMPLETE)
+    )
     try:
         frame = table.collect()
     except pl.exceptions.PolarsError:

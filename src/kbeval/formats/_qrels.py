@@ -139,9 +139,7 @@ def _parse_at_once(text: bytes, layout: _Layout, header: int | None) -> pl.DataF
         return None
     lines = np.flatnonzero(complete)
     first_fields = (np.cumsum(table.counts) - table.counts)[lines]
-    frame = _fields.read_columns(
-        table.compact(first_fields[:, None] + np.array(layout.kept)), _COLUMNS, separator="\t"
-    )
+    frame = _fields.read_columns(table.compact(first_fields[:, None] + np.array(layout.kept)), _COLUMNS, separator="\t")
     if frame is None:
         return None
     grade = frame["grade"]

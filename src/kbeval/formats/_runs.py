@@ -192,18 +192,14 @@ def _numbers(path: Path, number: int, fields: list[bytes]) -> tuple[float, float
     score = _fields.decimal(score_field)
     if score is None:
         found = f"{_fields.show(score_field)} (query {_fields.show(query)})"
-        raise InputError(
-            path, expected="a finite decimal number as score (column 5)", found=found, line=number
-        )
+        raise InputError(path, expected="a finite decimal number as score (column 5)", found=found, line=number)
     if b"\r" in tag:  # the file of another system would be a single line, and its rest a tag
         expected, found = "lines that end with LF or CRLF", "a lone CR in the tag"
         raise InputError(path, expected=expected, found=found, line=number)
     return float(rank), score
 
 
-def _first_repeat(
-    group: NDArray[np.uint32], document: pl.Series, in_file: Callable[[Rows], Rows]
-) -> int | None:
+def _first_repeat(group: NDArray[np.uint32], document: pl.Series, in_file: Callable[[Rows], Rows]) -> int | None:
     """A row whose document its query has twice: the pair that the file completes first. None: no such."""
 
     def pair_keys() -> NDArray[np.uint64]:
@@ -291,14 +287,10 @@ def _repeat_error(file: TextFile, query: str, document: str) -> InputError:
     return InputError(file.path, expected="each document once in a query", found=found, line=second)
 
 
-def write_run(
-    path: str | os.PathLike[str], frame: pl.DataFrame, tag: str, *, escape_ids: bool = False
-) -> None:
+def write_run(path: str | os.PathLike[str], frame: pl.DataFrame, tag: str, *, escape_ids: bool = False) -> None:
     """Writes a run. See ``kbeval.formats.trec.write_run``."""
     if not tag or tag != escape_id(tag):
-        raise KbevalError(
-            f"the tag of a run must be one word without a percent sign, found {_fields.show(tag)}"
-        )
+        raise KbevalError(f"the tag of a run must be one word without a percent sign, found {_fields.show(tag)}")
     frame = frame.sort("query", maintain_order=True)
     _, lengths = query_segments(frame["query"])
     table = pl.DataFrame(

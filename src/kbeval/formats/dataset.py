@@ -81,9 +81,7 @@ def load_dataset(folder: str | os.PathLike[str], split: str = "test") -> Dataset
     relevant = _relevant(qrels)
     queries = [replace(texts[query], relevant=relevant.get(query, {})) for query in judged if query in texts]
     if not queries:
-        raise KbevalError(
-            f"{queries_file}: none of the {len(judged)} queries that {qrels_file} judges is in it"
-        )
+        raise KbevalError(f"{queries_file}: none of the {len(judged)} queries that {qrels_file} judges is in it")
     return Dataset(
         folder=root,
         name=Path(os.path.abspath(root)).name,  # noqa: PTH100 - the name that the user gave, links and all
@@ -161,18 +159,14 @@ def _hash(records: Iterable[Sequence[object]]) -> str:
 
 def _corpus_files(root: Path) -> tuple[Path, Path]:
     if not root.is_dir():
-        raise KbevalError(
-            f"{root}: expected the folder of a data set, found {'a file' if root.exists() else 'none'}"
-        )
+        raise KbevalError(f"{root}: expected the folder of a data set, found {'a file' if root.exists() else 'none'}")
     folders = [root / inner for inner in _CORPUS_FOLDER.values()]
     for folder in folders:
         corpus, queries = _plain_or_gzipped(folder / _CORPUS), _plain_or_gzipped(folder / _QUERIES)
         if corpus and queries:
             return corpus, queries
     looked_in = " and in ".join(str(folder) for folder in folders)
-    raise KbevalError(
-        f"{root}: no data set: looked for {_CORPUS} and {_QUERIES} (or with .gz) in {looked_in}"
-    )
+    raise KbevalError(f"{root}: no data set: looked for {_CORPUS} and {_QUERIES} (or with .gz) in {looked_in}")
 
 
 def _qrels_file(root: Path, split: str) -> Path:

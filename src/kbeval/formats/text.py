@@ -77,9 +77,7 @@ class TextFile:
                     yield raw
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             detail = " ".join(str(error).split()) or type(error).__name__
-            raise InputError(
-                self.path, expected="a complete gzip file", found=f"a damaged one ({detail})"
-            ) from error
+            raise InputError(self.path, expected="a complete gzip file", found=f"a damaged one ({detail})") from error
         except OSError as error:
             found = error.strerror or type(error).__name__
             raise InputError(self.path, expected="a readable file", found=found.lower()) from error

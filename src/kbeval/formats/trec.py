@@ -124,8 +124,6 @@ def run_names(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
     ]
     for name, times in Counter(names).items():
         if times > 1:
-            same = ", ".join(
-                str(path) for path, its_name in zip(paths, names, strict=True) if its_name == name
-            )
+            same = ", ".join(str(path) for path, its_name in zip(paths, names, strict=True) if its_name == name)
             raise KbevalError(f"{times} runs are named {name!r} ({same}): rename one, or give it once")
     return names

@@ -163,9 +163,7 @@ def _choose_base(account: Account | None, *, runs_programs: bool) -> Path:
         elif len(os.fsencode(socket)) > _LONGEST_SOCKET_PATH:
             objections.append(f"{base} is too long for a socket's path")
         elif account is not None and not account.reaches(base / "kbeval"):
-            objections.append(
-                f"{base} cannot be entered by the account {account.name}, as which Postgres runs"
-            )
+            objections.append(f"{base} cannot be entered by the account {account.name}, as which Postgres runs")
         elif runs_programs and os.statvfs(base).f_flag & getattr(os, "ST_NOEXEC", 0):
             objections.append(f"{base} is mounted noexec")
         else:

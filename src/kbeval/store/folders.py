@@ -137,10 +137,7 @@ def _locked_if_dead(path: Path) -> Iterator[bool]:
         return
     try:
         yield (
-            os.fstat(lock).st_uid == os.geteuid()
-            and _try_lock(lock)
-            and _is_still(path, lock)
-            and _owner_is_dead(path)
+            os.fstat(lock).st_uid == os.geteuid() and _try_lock(lock) and _is_still(path, lock) and _owner_is_dead(path)
         )
     finally:
         os.close(lock)

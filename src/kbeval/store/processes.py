@@ -74,9 +74,7 @@ def stop(data: Path, children: Iterable[subprocess.Popen[bytes]] = ()) -> None:
                 process.kill()
         _wait(running)
     if running := find(data):
-        raise KbevalError(
-            f"the embedded database's processes {[process.pid for process in running]} do not end"
-        )
+        raise KbevalError(f"the embedded database's processes {[process.pid for process in running]} do not end")
     for child in children:
         if child.poll() is None:
             child.kill()

@@ -160,8 +160,7 @@ class ServerSchema:
         except errors.InsufficientPrivilege:
             database, user = connection.info.dbname, connection.info.user
             raise KbevalError(
-                f'the user "{user}" may not create a schema: run  '
-                f'GRANT CREATE ON DATABASE "{database}" TO "{user}";'
+                f'the user "{user}" may not create a schema: run  GRANT CREATE ON DATABASE "{database}" TO "{user}";'
             ) from None
         self._schema = schema
         return schema
