@@ -11,12 +11,12 @@ import psycopg
 from haystack import Document as HaystackDocument
 from haystack.document_stores.errors import DocumentStoreError
 from haystack.utils import Secret
-from haystack_integrations.document_stores.pgvector import PgvectorDocumentStore
 from pgvector.psycopg import register_vector
 from psycopg.sql import SQL, Identifier
 from psycopg.types.json import Jsonb
 
 from kbeval.corpus.chunking import chunk_document
+from kbeval.engines.components.document_store import BinaryPgvectorDocumentStore
 from kbeval.engines.components.services import ServiceError
 from kbeval.errors import KbevalError
 from kbeval.secrets import one_line
@@ -24,6 +24,8 @@ from kbeval.store import DSN_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from haystack_integrations.document_stores.pgvector import PgvectorDocumentStore
 
     from kbeval.engines.components.embedders import Embedder
     from kbeval.model import Document
@@ -79,7 +81,7 @@ def build_chunk_table(
     chunks = list(haystack_chunks(documents, words=words, overlap=overlap))
     dimension = embedder.dimension() if embedder else 1
     table = "chunks_" + _fingerprint(embedder.name if embedder else "", embedder_address, dimension, chunks)
-    document_store = PgvectorDocumentStore(
+    document_store = BinaryPgvectorDocumentStore(
         connection_string=Secret.from_env_var(DSN_VARIABLE),
         create_extension=False,
         schema_name=store.schema,
