@@ -46,14 +46,18 @@ def metrics_by_run(comparison: Comparison) -> Table:
     return Table(headers, rows, title="Every metric")
 
 
-def strata_table(comparison: Comparison) -> Table:
-    """The primary metric by stratum: documents, questions, errors, each run with its interval, judged@10."""
+def strata_table(comparison: Comparison, *, narrow: bool = False) -> Table:
+    """The primary metric by stratum: documents, questions, errors, each run with its interval.
+
+    Unless ``narrow``, also each difference with its interval, wins/ties/losses and detectable difference (where there
+    are few pairs), and judged@10.
+    """
     runs = comparison.runs
     label = comparison.options.primary.label
     headers = ["Questions", "documents", "n", "errors", *(f"{run.name} {label}" for run in runs)]
-    pairs = comparison.pairs if len(comparison.pairs) <= MOST_PAIRS_ABREAST else []
+    pairs = [] if narrow or len(comparison.pairs) > MOST_PAIRS_ABREAST else comparison.pairs
     headers += [f"{pair.a} − {pair.b}; w/t/l; detectable" for pair in pairs]
-    headers += [f"{run.name} judged@10" for run in runs]
+    headers += [] if narrow else [f"{run.name} judged@10" for run in runs]
     rows = []
     for stratum, at in comparison.test_set.stratum_rows.items():
         rows.append(_stratum_row(comparison, stratum, at))
@@ -66,10 +70,11 @@ def strata_table(comparison: Comparison) -> Table:
             for place, run in enumerate(runs):
                 row[4 + place] = fixed(headline(comparison, run))
             for place, pair in enumerate(pairs):
-                row[4 + len(runs) + place] = _difference_cell(pair.verdict.overall)
+                counted = comparison.difference(pair, at)
+                row[4 + len(runs) + place] = _difference_cell(pair.verdict.overall, counted)
             rows.append(row)
         rows.append(_stratum_row(comparison, "all (trec_eval's mean)", everything))
-    return Table(headers, rows, title=f"{label} by kind of question")
+    return Table(headers, [row[: len(headers)] for row in rows], title=f"{label} by kind of question")
 
 
 def pairs_table(comparison: Comparison) -> Table:
@@ -77,12 +82,15 @@ def pairs_table(comparison: Comparison) -> Table:
     rows = []
     for pair in comparison.pairs:
         styles = deciding(comparison)
-        parts = [(name, of) for name, of in pair.verdict.by_stratum.items()]
+        parts = [(name, of, of) for name, of in pair.verdict.by_stratum.items()]
         if len(styles) > 1:
-            parts.append((f"mean of {', '.join(styles)}", pair.verdict.overall))
-        if len(parts) > 1 or styles == (ALL,):
-            parts.append(("all", pair.cells[comparison.options.primary.name]))
-        for number, (name, of) in enumerate(parts):
+            at = np.concatenate([comparison.test_set.stratum_rows[style] for style in styles])
+            name = f"mean of {', '.join(styles)}"
+            parts.append((name, pair.verdict.overall, comparison.difference(pair, at)))
+        if len(parts) > 1:
+            of = pair.cells[comparison.options.primary.name]
+            parts.append(("all", of, of))
+        for number, (name, of, counted) in enumerate(parts):
             rows.append(
                 [
                     f"{pair.a} − {pair.b}" if number == 0 else "",
@@ -91,7 +99,7 @@ def pairs_table(comparison: Comparison) -> Table:
                     interval(of),
                     _p(of.p),
                     _p(of.p_sign_flip),
-                    f"{of.wins}/{of.ties}/{of.losses}",
+                    f"{counted.wins}/{counted.ties}/{counted.losses}",
                     str(of.clusters),
                     fixed(of.mdd),
                 ]
@@ -275,13 +283,15 @@ def _stratum_row(comparison: Comparison, name: str, at: np.ndarray) -> list[str]
         mean = run.mean(comparison.options.primary.name, at)
         cells.append(f"{fixed(mean)} {interval(comparison.level_of(run, at))}".strip())
     if len(comparison.pairs) <= MOST_PAIRS_ABREAST:
-        cells += [_difference_cell(comparison.difference(pair, at)) for pair in comparison.pairs]
+        differences = [comparison.difference(pair, at) for pair in comparison.pairs]
+        cells += [_difference_cell(of, of) for of in differences]
     judged = [fixed(float(run.judged[at].mean())) for run in comparison.runs]
     return [name, str(len(documents)), str(len(at)), str(errors), *cells, *judged]
 
 
-def _difference_cell(of: PairStatistics) -> str:
-    wins = f"{of.wins}/{of.ties}/{of.losses}"
+def _difference_cell(of: PairStatistics, counted: PairStatistics) -> str:
+    """``counted`` has the questions to count wins, ties and losses of, where ``of`` is about means over styles."""
+    wins = f"{counted.wins}/{counted.ties}/{counted.losses}"
     return f"{signed(of.cluster_delta)} {interval(of)}; {wins}; {fixed(of.mdd)}"
 
 

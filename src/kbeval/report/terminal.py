@@ -32,7 +32,7 @@ def as_terminal(comparison: Comparison) -> str:
     wide = len(comparison.runs) > MOST_COLUMNS
     parts.append(as_text(sections.metrics_table(comparison) if wide else sections.metrics_by_run(comparison)))
     if not wide and len(comparison.test_set.stratum_rows) > 1:
-        parts.append(as_text(sections.strata_table(comparison)))
+        parts.append(as_text(sections.strata_table(comparison, narrow=True)))
     notes = sections.legs_sentences(comparison)
     large = sections.large_k_sentence(comparison)
     if large:
