@@ -16,9 +16,17 @@ from kbeval.evaluation.chance import chance
 from kbeval.evaluation.metrics import Metric, parse_metric
 from kbeval.evaluation.ranx_kernels import paired_t_test, pays_to_compile
 from kbeval.evaluation.scoring import score_aligned
-from kbeval.evaluation.statistics import PairStatistics, holm, holm_levels, paired
+from kbeval.evaluation.statistics import (
+    PairStatistics,
+    bca_interval,
+    cluster_means,
+    holm,
+    holm_levels,
+    intervals_differ,
+    paired,
+)
 from kbeval.evaluation.ties import Ties, find_ties
-from kbeval.evaluation.verdicts import Verdict, verdict
+from kbeval.evaluation.verdicts import Verdict, mean_over_styles, verdict
 from kbeval.formats.trec import read_run, unescape_id
 from kbeval.model import Run
 from kbeval.order import sort_run
@@ -150,6 +158,22 @@ class Comparison:
             family=len(self.pairs),
             rows=rows,
         )
+
+    def bca(self, pair: PairResult) -> tuple[float, float] | None:
+        """The bootstrap interval of a pair's verdict, where it differs from the t interval; none where it does not."""
+        metric = self.options.primary.name
+        differences = self.run(pair.a).values[metric] - self.run(pair.b).values[metric]
+        styles = pair.verdict.styles
+        if len(styles) > 1:
+            names = np.array(self.test_set.strata, dtype=object)
+            means = mean_over_styles(differences, names, self.test_set.clusters, styles)
+        else:
+            means = cluster_means(differences, self.test_set.clusters)
+        by_bootstrap = bca_interval(means)
+        by_t = pair.verdict.overall.ci95
+        if by_t is None or by_bootstrap is None or not intervals_differ(by_t, by_bootstrap):
+            return None
+        return by_bootstrap
 
     def level_of(self, run: RunResult, rows: NDArray[np.int64] | None = None) -> PairStatistics:
         """A run's primary metric over ``rows``, with the interval of METHOD 4: the difference to 0."""

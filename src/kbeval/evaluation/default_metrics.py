@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbeval.errors import KbevalError
 from kbeval.evaluation.metrics import parse_metric, parse_metrics
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def choose_metrics(asked: str | None, configured: Sequence[str] | None, primary:
     text = asked or ",".join(configured or ()) or DEFAULT_METRICS
     metrics = list(parse_metrics(text))
     main = parse_metric(primary)
+    if main.family.needs_domains:
+        raise KbevalError(f"primary metric: expected one that every question has a value for, found {main.name}")
     if main not in metrics:
         metrics.append(main)
     return metrics, main

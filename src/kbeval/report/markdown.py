@@ -94,6 +94,13 @@ def _pairs(comparison: Comparison) -> list[str]:
         "w/t/l counts questions; detectable is the smallest true difference that would show in four of five "
         "such test sets."
     ]
+    for pair in comparison.pairs[: sections.MOST_PAIRS_BOOTSTRAPPED]:
+        interval = comparison.bca(pair)
+        if interval is not None:
+            notes.append(
+                f"{pair.a} − {pair.b}: the bootstrap (BCa, by clusters) puts the verdict's difference into "
+                f"[{interval[0]:.3f}, {interval[1]:.3f}], which differs from the t interval."
+            )
     explored = [
         "Over all questions. The difference is of means over questions; interval and p are by clusters. p plain t is "
         "ranx's paired t-test, which assumes independent questions. All but the primary metric is exploratory."
