@@ -173,10 +173,10 @@ def _configuration(comparison: Comparison) -> list[str]:
 
 def _headline_note() -> str:
     return (
-        "Means over questions, with 95 % intervals by clusters: in an interval every document counts once, however many "
-        "questions were written from it, so the mean need not lie in its middle. The mean of the styles weighs each style "
-        "equally and is what a verdict rests on; messages and historical questions stand beside it. trec_eval's mean is "
-        "over all questions."
+        "Means over questions, with 95 % intervals by clusters: in an interval every document counts once, however "
+        "many questions were written from it, so the mean need not lie in its middle. The mean of the styles weighs "
+        "each style equally and is what a verdict rests on; messages and historical questions stand beside it. "
+        "trec_eval's mean is over all questions."
     )
 
 
