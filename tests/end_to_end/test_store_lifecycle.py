@@ -240,21 +240,38 @@ def test_a_forked_child_that_exits_does_not_take_the_store_along(base: Path) -> 
     assert remains(base) == []
 
 
+def segments() -> set[str]:
+    """The shared memory segments of the system, as "key id". Only Linux shows them."""
+    table = Path("/proc/sysvipc/shm")
+    rows = [line.split() for line in table.read_text().splitlines()[1:]] if table.exists() else []
+    return {f"{row[0]} {row[1]}" for row in rows}
+
+
+def segment_of(base: Path) -> str:
+    (pid_file,) = base.glob("kbeval-store-*/data/postmaster.pid")
+    return " ".join(pid_file.read_text().splitlines()[6].split())
+
+
 def test_a_server_that_was_killed_does_not_hinder_the_clean_up(base: Path) -> None:
     with open_store() as store:
+        segment = segment_of(base)
         (postmaster,) = [process for process in processes_in(base) if "-D" in process.cmdline()]
         postmaster.kill()
         with pytest.raises(KbevalError, match="cannot load the documents"):
             store.load_documents([Document(id="a", text="")])
     assert remains(base) == []
+    assert segment not in segments()
 
 
 def test_a_stopped_server_is_killed(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbeval.store.processes.STOP_SECONDS", 0.5)
     with open_store():
+        segment = segment_of(base)
+        assert segment in segments() or sys.platform != "linux"
         for process in processes_in(base):
             process.suspend()
     assert remains(base) == []
+    assert segment not in segments()
 
 
 def test_a_temporary_folder_that_is_cleaned_while_we_work(base: Path) -> None:
