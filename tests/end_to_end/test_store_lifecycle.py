@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
+PYTHONPATH = os.pathsep.join([str(SOURCE), str(Path(psycopg.__file__).parents[1])])
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: runs as, or hides from, another account")
 
 CHILD = """
@@ -92,7 +93,7 @@ class Child:
     """Another Python that holds a store, and its standard output."""
 
     def __init__(self, base: Path, *arguments: str, then: str = "", **options: Any) -> None:
-        environment = {**os.environ, "TMPDIR": str(base), "PYTHONPATH": str(SOURCE), **options.pop("env", {})}
+        environment = {**os.environ, "TMPDIR": str(base), "PYTHONPATH": PYTHONPATH, **options.pop("env", {})}
         environment |= {"THEN": then} if then else {}
         self.process = subprocess.Popen(
             [*options.pop("before", ()), options.pop("python", sys.executable), "-c", CHILD, *arguments],
@@ -361,7 +362,7 @@ def home(base: Path) -> Path:
 def test_nothing_under_a_home_becomes_readable(base: Path, home: Path) -> None:
     before = permissions(home)
     above = [path.stat().st_mode for path in home.parents]
-    child = Child(base, env={"PYTHONPATH": f"{home / 'site'}:{SOURCE}"})
+    child = Child(base, env={"PYTHONPATH": f"{home / 'site'}:{PYTHONPATH}"})
     assert child.readline() == "kbeval", child.end()
     programs = {process.exe() for process in processes_in(base)}
     assert programs
@@ -397,7 +398,7 @@ def as_account(base: Path, uid: int) -> dict[str, Any]:
     environment = {
         "HOME": "/nonexistent",
         "TMPDIR": str(folder),
-        "PYTHONPATH": os.pathsep.join([str(SOURCE), str(Path(psycopg.__file__).parents[1])]),
+        "PYTHONPATH": PYTHONPATH,
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     options = {"user": uid, "group": uid, "extra_groups": [], "cwd": "/", "env": environment}
@@ -487,7 +488,7 @@ def test_where_nothing_may_be_executed_the_error_says_so(base: Path, home: Path)
     )
     shown = subprocess.run(
         [*mounted(disk, "size=80m,noexec"), sys.executable, "-c", script],
-        env={**os.environ, "TMPDIR": str(disk), "PYTHONPATH": f"{home / 'site'}:{SOURCE}"},
+        env={**os.environ, "TMPDIR": str(disk), "PYTHONPATH": f"{home / 'site'}:{PYTHONPATH}"},
         capture_output=True,
         text=True,
         check=False,
