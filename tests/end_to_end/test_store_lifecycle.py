@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
+PYTHONPATH = os.pathsep.join([str(SOURCE), str(Path(psycopg.__file__).parents[1])])
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: runs as, or hides from, another account")
 
 CHILD = """
@@ -92,7 +93,7 @@ class Child:
     """Another Python that holds a store, and its standard output."""
 
     def __init__(self, base: Path, *arguments: str, then: str = "", **options: Any) -> None:
-        environment = {**os.environ, "TMPDIR": str(base), "PYTHONPATH": str(SOURCE), **options.pop("env", {})}
+        environment = {**os.environ, "TMPDIR": str(base), "PYTHONPATH": PYTHONPATH, **options.pop("env", {})}
         environment |= {"THEN": then} if then else {}
         self.process = subprocess.Popen(
             [*options.pop("before", ()), options.pop("python", sys.executable), "-c", CHILD, *arguments],
@@ -238,21 +239,38 @@ def test_a_forked_child_that_exits_does_not_take_the_store_along(base: Path) -> 
     assert remains(base) == []
 
 
+def segments() -> set[str]:
+    """The shared memory segments of the system, as "key id". Only Linux shows them."""
+    table = Path("/proc/sysvipc/shm")
+    rows = [line.split() for line in table.read_text().splitlines()[1:]] if table.exists() else []
+    return {f"{row[0]} {row[1]}" for row in rows}
+
+
+def segment_of(base: Path) -> str:
+    (pid_file,) = base.glob("kbeval-store-*/data/postmaster.pid")
+    return " ".join(pid_file.read_text().splitlines()[6].split())
+
+
 def test_a_server_that_was_killed_does_not_hinder_the_clean_up(base: Path) -> None:
     with open_store() as store:
+        segment = segment_of(base)
         (postmaster,) = [process for process in processes_in(base) if "-D" in process.cmdline()]
         postmaster.kill()
         with pytest.raises(KbevalError, match="cannot load the documents"):
             store.load_documents([Document(id="a", text="")])
     assert remains(base) == []
+    assert segment not in segments()
 
 
 def test_a_stopped_server_is_killed(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbeval.store.processes.STOP_SECONDS", 0.5)
     with open_store():
+        segment = segment_of(base)
+        assert segment in segments() or sys.platform != "linux"
         for process in processes_in(base):
             process.suspend()
     assert remains(base) == []
+    assert segment not in segments()
 
 
 def test_a_temporary_folder_that_is_cleaned_while_we_work(base: Path) -> None:
@@ -342,7 +360,7 @@ def home(base: Path) -> Path:
 def test_nothing_under_a_home_becomes_readable(base: Path, home: Path) -> None:
     before = permissions(home)
     above = [path.stat().st_mode for path in home.parents]
-    child = Child(base, env={"PYTHONPATH": f"{home / 'site'}:{SOURCE}"})
+    child = Child(base, env={"PYTHONPATH": f"{home / 'site'}:{PYTHONPATH}"})
     assert child.readline() == "kbeval", child.end()
     programs = {process.exe() for process in processes_in(base)}
     assert programs
@@ -378,7 +396,7 @@ def as_account(base: Path, uid: int) -> dict[str, Any]:
     environment = {
         "HOME": "/nonexistent",
         "TMPDIR": str(folder),
-        "PYTHONPATH": os.pathsep.join([str(SOURCE), str(Path(psycopg.__file__).parents[1])]),
+        "PYTHONPATH": PYTHONPATH,
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     options = {"user": uid, "group": uid, "extra_groups": [], "cwd": "/", "env": environment}
@@ -468,7 +486,7 @@ def test_where_nothing_may_be_executed_the_error_says_so(base: Path, home: Path)
     )
     shown = subprocess.run(
         [*mounted(disk, "size=80m,noexec"), sys.executable, "-c", script],
-        env={**os.environ, "TMPDIR": str(disk), "PYTHONPATH": f"{home / 'site'}:{SOURCE}"},
+        env={**os.environ, "TMPDIR": str(disk), "PYTHONPATH": f"{home / 'site'}:{PYTHONPATH}"},
         capture_output=True,
         text=True,
         check=False,

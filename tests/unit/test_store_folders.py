@@ -87,7 +87,8 @@ def test_the_umask_does_not_matter(base: Path, umask: int) -> None:
 
 
 def test_a_group_may_pass_but_not_look(base: Path) -> None:
-    folder = PrivateFolder(base, group=os.getgid())
+    folder = PrivateFolder(base)
+    folder.admit(os.getgid())
     assert folder.path.stat().st_mode & 0o777 == 0o710
     folder.remove()
 

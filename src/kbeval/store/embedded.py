@@ -86,14 +86,15 @@ class EmbeddedServer:
         must_copy = account is not None and not binaries.usable_by(account, installed)
         base = _choose_base(account, runs_programs=must_copy)
         with uninterrupted():
-            self._folder = folders.PrivateFolder(base, group=None if account is None else account.gid)
+            self._folder = folders.PrivateFolder(base)
         folder = self._folder.path
-        with _explained(folder):
+        with _explained(folder, account):
             if must_copy:
                 installed = binaries.copy_to(folder / "programs", installed)
             data = folder / "data"
             data.mkdir(mode=0o700)
             if account is not None:
+                self._folder.admit(account.gid)
                 os.chown(data, account.uid, account.gid)
             self._initialise(installed / "bin", data, account)
             self._start(installed / "bin", data, account)
@@ -204,15 +205,16 @@ def _parameters(data: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _explained(folder: Path) -> Iterator[None]:
+def _explained(folder: Path, account: Account | None) -> Iterator[None]:
     import psycopg
 
+    user = "" if account is None else f" as the account {account.name}"
     try:
         yield
     except (KbevalError, OSError, psycopg.Error) as error:
         raise KbevalError(
-            f"the embedded database cannot start in {folder}: {error}. TMPDIR names another place for it, "
-            "--dsn another server"
+            f"the embedded database cannot start in {folder}{user}: {error}. TMPDIR names another place for "
+            "it, --dsn another server"
         ) from error
 
 

@@ -48,13 +48,12 @@ class PrivateFolder:
 
     Args:
         base: where to make it.
-        group: a group whose members may pass through it, but not list it: for an account that is not ours.
 
     Raises:
         KbevalError: it could not be made.
     """
 
-    def __init__(self, base: Path, group: int | None = None) -> None:
+    def __init__(self, base: Path) -> None:
         try:
             self.path, self._lock = _create_locked(base)
         except OSError as error:
@@ -63,12 +62,18 @@ class PrivateFolder:
         try:
             owner = {"pid": os.getpid(), "started": psutil.Process().create_time()}
             (self.path / OWNER_FILE).write_text(json.dumps(owner))
-            if group is not None:
-                os.chown(self.path, -1, group)
-                self.path.chmod(0o710)
         except OSError as error:
             self.remove()
             raise _cannot_make(base, error) from error
+
+    def admit(self, group: int) -> None:
+        """Lets the members of ``group`` pass through, but not look: for an account that is not ours.
+
+        Raises:
+            OSError: we may not.
+        """
+        os.chown(self.path, -1, group)
+        self.path.chmod(0o710)
 
     def remove(self) -> None:
         """Removes the folder and all that it holds, then gives up the lock.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -14,22 +16,18 @@ from kbeval.errors import KbevalError
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterable
-    from pathlib import Path
 
 STOP_SECONDS = 10.0
 """How long the processes may take to end of their own accord before they are killed. It takes them a
 moment."""
 
 _PROGRAMS = ("postgres", "initdb")
+_IPC_RMID = 0  # sys/ipc.h
 
 
 def is_ready(data: Path) -> bool:
     """Whether the server on ``data`` accepts connections, as the eighth line of its postmaster.pid says."""
-    try:
-        lines = (data / "postmaster.pid").read_text().splitlines()
-    except OSError:
-        return False
-    return len(lines) >= 8 and lines[7].strip() == "ready"
+    return _pid_file(data)[7].strip() == "ready"
 
 
 def find(data: Path) -> list[psutil.Process]:
@@ -79,6 +77,7 @@ def stop(data: Path, children: Iterable[subprocess.Popen[bytes]] = ()) -> None:
         if child.poll() is None:
             child.kill()
             child.wait()
+    _free_shared_memory(data)
 
 
 def _wait(processes: list[psutil.Process]) -> None:
@@ -92,3 +91,30 @@ def _lives(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def _pid_file(data: Path) -> list[str]:
+    """The eight lines of postmaster.pid, empty where they are missing.
+
+    https://www.postgresql.org/docs/current/storage-file-layout.html, and miscadmin.h for what they are.
+    """
+    try:
+        lines = (data / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        lines = []
+    return (lines + [""] * 8)[:8]
+
+
+def _free_shared_memory(data: Path) -> None:
+    """Removes the small System V segment of a server that was killed; one that ended has done so itself.
+
+    Only on Linux, which tells whether a segment is the server's and in nobody's use: its key and id are in
+    the seventh line of postmaster.pid.
+    """
+    with suppress(OSError):
+        owner = str(data.stat().st_uid)
+        ours = _pid_file(data)[6].split()
+        for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]:
+            key, identifier, _, _, _, _, attached, uid, *_ = line.split()
+            if [key, identifier] == ours and (attached, uid) == ("0", owner):
+                ctypes.CDLL(None).shmctl(int(identifier), _IPC_RMID, None)
