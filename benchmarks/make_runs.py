@@ -3,7 +3,7 @@
     python benchmarks/make_runs.py [--queries 6980] [--documents 1000] [--out benchmarks/data]
 
 As in real files, queries stand in no order, document ids are numbers, tied scores are in no order either, and
-the two runs share about half of what they return. Writes a.trec and b.trec, about 300 MB each, and qrels.trec.
+the two runs share about half of what they return. Writes a.trec and b.trec, 300 MB each, and qrels.trec.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python benchmarks/read_run.py [--run benchmarks/data/a.trec] [--times 5]
 
 Each reading is a process of its own; the readers take turns, so that a busy machine is unfair to none.
-Seconds are those of the reading alone, without imports: the lowest and the median. Memory is the process's peak.
+Seconds are those of the reading alone, without imports: lowest and median. Memory is the process's peak.
 polars reads six columns and orders nothing: it is the floor. kbeval checks, orders and refuses.
 """
 

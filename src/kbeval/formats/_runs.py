@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from kbeval.order import falling_scores, falls_strictly, one_order, query_codes,
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -47,9 +48,10 @@ _WHOLE: dict[str, type[pl.DataType]] = {
 _KEPT_FIELDS = np.array([0, 2, 3, 4])
 _LONE_CR = re.compile(rb"\r[^\r\n]")
 _LARGEST_RANK = 2**31 - 1
+_RANKS = (-_LARGEST_RANK, _LARGEST_RANK)  # beyond them ranks are not told apart
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 
-# Polars is parallel inside a block, the checks around it are not: two blocks at a time fill two cores, and
+# Polars works on a block in parallel, but what stands around it does not: two blocks at a time fill the gaps,
 # more would only cost memory.
 _WORKERS = 2
 
@@ -106,13 +108,14 @@ def read_run(path: str | os.PathLike[str], name: str) -> Run:
 def _parts(file: TextFile) -> Iterator[_Part]:
     """Parses a file block by block, in order. Only blocks that need it are read line by line."""
     lines_before = 0
-    for block, part in _parsed_ahead(file.blocks()):
-        part = part or _parse_lines(file.path, block, lines_before)
-        yield part
-        lines_before += part.lines
+    with closing(_parsed_ahead(file.blocks())) as parsed:
+        for block, part in parsed:
+            part = part or _parse_lines(file.path, block, lines_before)
+            yield part
+            lines_before += part.lines
 
 
-def _parsed_ahead(blocks: Iterator[bytes]) -> Iterator[tuple[bytes, _Part | None]]:
+def _parsed_ahead(blocks: Iterator[bytes]) -> Generator[tuple[bytes, _Part | None]]:
     with ThreadPoolExecutor(_WORKERS) as pool:
         ahead: deque[tuple[bytes, Future[_Part | None]]] = deque()
         for block in blocks:
@@ -128,34 +131,32 @@ def _parse_block(block: bytes) -> _Part | None:
     """Parses a block at once; None where it holds anything that only a look at each line can judge."""
     if not _fields.is_plain_text(block):
         return None
-    block = block.replace(b"\r\n", b"\n")
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
+    frame, lines = None, None
     separator = _fields.sole_separator(block)
-    frame = None
     if separator is not None:
         frame = _fields.read_columns(block, _WHOLE, separator=separator, kept=list(_KEPT))
-    if frame is not None:
-        lines = len(frame)
-    else:
+    if frame is None and not _LONE_CR.search(block):
         table = _fields.FieldTable(block)
-        lines = table.lines
-        if _LONE_CR.search(block) or ((table.counts > 0) & (table.counts < len(_WHOLE))).any():
-            return None
-        fields = table.firsts()[:, None] + _KEPT_FIELDS
-        frame = _fields.read_columns(table.compact(fields), _KEPT, separator="\t")
-    if frame is None or (frame["rank"] % 1 != 0).any():
+        if ((table.counts == 0) | (table.counts >= len(_WHOLE))).all():
+            fields = table.firsts()[:, None] + _KEPT_FIELDS
+            frame, lines = _fields.read_columns(table.compact(fields), _KEPT, separator="\t"), table.lines
+    if frame is None:
         return None
-    return _part(frame, lines)
-
-
-def _part(frame: pl.DataFrame, lines: int) -> _Part:
-    names, lengths = query_segments(frame["query"])
-    rank = frame["rank"].clip(-_LARGEST_RANK, _LARGEST_RANK).cast(pl.Int32).to_numpy()
-    return _Part(lines, names, lengths, frame["document"], rank, frame["score"].to_numpy())
+    part = _part(frame, len(frame) if lines is None else lines)
+    return part if (part.rank == frame["rank"].clip(*_RANKS).to_numpy()).all() else None
 
 
 def _parse_lines(path: Path, block: bytes, lines_before: int) -> _Part:
     rows = [row[1:] for row in _rows(path, block, lines_before)]
     return _part(pl.DataFrame(rows, schema=_KEPT, orient="row"), block.count(b"\n"))
+
+
+def _part(frame: pl.DataFrame, lines: int) -> _Part:
+    names, lengths = query_segments(frame["query"])
+    rank = frame["rank"].clip(*_RANKS).to_numpy().astype(np.int32)
+    return _Part(lines, names, lengths, frame["document"], rank, frame["score"].to_numpy())
 
 
 def _rows(path: Path, block: bytes, lines_before: int) -> Iterator[tuple[int, str, str, float, float]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BLANKS = b" \t\r\n\v\f"
 """The six ASCII blanks: what separates ids (METHOD 2). No other blank does."""
 
-BLOCK_BYTES = 16 * 2**20
+BLOCK_BYTES = 8 * 2**20
 
 _GZIP = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
