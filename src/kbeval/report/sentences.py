@@ -79,6 +79,7 @@ def verdict_sentence(comparison: Comparison, pair: PairResult) -> str:
     if verdict.word == "identical":
         return f"{pair.a} and {pair.b} are identical: no question tells them apart."
     of = verdict.overall
+    unit = " per document" if of.clusters < _questions_that_decide(comparison) else ""
     evidence = f"{label} {fixed(headline(comparison, a))} against {fixed(headline(comparison, b))}"
     if verdict.leader is not None:
         winner, loser = (pair.a, pair.b) if verdict.leader == "a" else (pair.b, pair.a)
@@ -88,7 +89,7 @@ def verdict_sentence(comparison: Comparison, pair: PairResult) -> str:
             "in every style": f", in every style of question ({', '.join(verdict.styles)})",
             "on average": f", on average over the styles ({', '.join(verdict.styles)}) but not clearly in each",
         }.get(verdict.word, "")
-        how_sure = f"{_difference(of, verdict.leader)} ({p_text(of.p)})"
+        how_sure = f"difference{unit} {_difference(of, verdict.leader)} ({p_text(of.p)})"
         return f"{winner} finds the right document higher than {loser}{scope}: {evidence}, {how_sure}."
     if verdict.word == "depends":
         names = {"a": pair.a, "b": pair.b, None: "neither"}
@@ -102,7 +103,8 @@ def verdict_sentence(comparison: Comparison, pair: PairResult) -> str:
         if verdict.detectable is not None
         else "too few questions differ to say how large a difference could have been seen"
     )
-    return f"Cannot tell {pair.a} from {pair.b}: {evidence}, {_difference(of, 'a')} ({p_text(of.p)}); {could}."
+    difference = f"difference{unit} {_difference(of, 'a')} ({p_text(of.p)})"
+    return f"Cannot tell {pair.a} from {pair.b}: {evidence}, {difference}; {could}."
 
 
 def verdict_remarks(comparison: Comparison, pair: PairResult) -> list[str]:
@@ -147,10 +149,16 @@ def counts_sentence(comparison: Comparison, run: RunResult) -> str:
     )
 
 
+def _questions_that_decide(comparison: Comparison) -> int:
+    styles = deciding(comparison)
+    strata = comparison.test_set.strata
+    return len(strata) if styles == (ALL,) else sum(stratum in styles for stratum in strata)
+
+
 def _difference(of: PairStatistics, leader: str) -> str:
+    """The difference with its interval, as seen from the leader."""
+    sign = 1 if leader == "a" else -1
     if of.ci95 is None:
-        return f"difference {signed(of.cluster_delta if leader == 'a' else -of.cluster_delta)}"
-    low, high = of.ci95 if leader == "a" else (-of.ci95[1], -of.ci95[0])
-    delta = of.cluster_delta if leader == "a" else -of.cluster_delta
-    unit = " per document" if of.clusters < of.queries or of.queries < of.clusters else ""
-    return f"difference{unit} {signed(delta)} [{signed(low)}, {signed(high)}]"
+        return signed(sign * of.cluster_delta)
+    low, high = sorted(sign * end for end in of.ci95)
+    return f"{signed(sign * of.cluster_delta)} [{signed(low)}, {signed(high)}]"
