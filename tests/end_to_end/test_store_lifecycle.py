@@ -37,11 +37,12 @@ import os, sys, time
 from kbeval.errors import KbevalError
 from kbeval.store import open_store
 from kbeval.store.signals import interruptible
-print("started", flush=True)
 try:
-    with interruptible(), open_store(*sys.argv[1:]) as store, store.connect() as connection:
-        print(store.schema, flush=True)
-        exec(os.environ.get("THEN", "time.sleep(60)"))
+    with interruptible():
+        print("started", flush=True)
+        with open_store(*sys.argv[1:]) as store, store.connect() as connection:
+            print(store.schema, flush=True)
+            exec(os.environ.get("THEN", "time.sleep(60)"))
 except KbevalError as error:
     sys.exit(str(error))
 """
@@ -478,12 +479,9 @@ def test_a_full_disk_while_loading_is_one_line(base: Path) -> None:
 def test_where_nothing_may_be_executed_the_error_says_so(base: Path, home: Path) -> None:
     disk = base / "disk"
     disk.mkdir()
-    script = CHILD.replace(
-        "print(",
-        "from kbeval.store import folders; from pathlib import Path\n"
-        "folders.bases = lambda: [Path(os.environ['TMPDIR'])]\nprint(",
-        1,
-    )
+    only_there = "from pathlib import Path; from kbeval.store import folders\n"
+    only_there += "folders.bases = lambda: [Path(os.environ['TMPDIR'])]\ntry:"
+    script = CHILD.replace("try:", only_there, 1)
     shown = subprocess.run(
         [*mounted(disk, "size=80m,noexec"), sys.executable, "-c", script],
         env={**os.environ, "TMPDIR": str(disk), "PYTHONPATH": f"{home / 'site'}:{PYTHONPATH}"},
