@@ -168,7 +168,7 @@ def test_anything_else_is_no_score(file: Path, score: str, separator: str) -> No
     assert error.found == f"{score!r} (query 'q7')"
 
 
-@pytest.mark.parametrize("rank", ["first", "1.5", "nan", "1,0", "-", "0x1"])
+@pytest.mark.parametrize("rank", ["first", "1.5", "2147483647.5", "nan", "1,0", "-", "0x1"])
 def test_a_rank_is_a_whole_number(file: Path, rank: str) -> None:
     error = run_error(file, f"q1 Q0 d1 {rank} 2.5 t\n")
     assert (error.line, error.found) == (1, f"{rank!r} (query 'q1')")

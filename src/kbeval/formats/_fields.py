@@ -38,7 +38,6 @@ class FieldTable:
     Attributes:
         lines: how many lines the block has.
         starts, ends: for each field, the place of its first byte and of the byte behind its last.
-        line: for each field, the number of its line in the block, from 0.
         counts: for each line, how many fields it has.
     """
 
@@ -52,34 +51,26 @@ class FieldTable:
         self._line_ends = np.flatnonzero(self._bytes == _LF)
         self._line_starts = np.concatenate(([0], self._line_ends[:-1] + 1))
         self.lines = len(self._line_ends)
-        if tabs_only:
-            self._cut_at_tabs()
-        else:
-            self._cut_at_blanks()
+        self.starts, self.ends = self._tabbed() if tabs_only else self._blanked()
+        fields_so_far = np.searchsorted(self.starts, self._line_ends, side="right")
+        self.counts = np.diff(fields_so_far, prepend=0)
 
-    def _cut_at_blanks(self) -> None:
+    def _blanked(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         blank = np.concatenate(([True], _IS_BLANK[self._bytes]))
         edges = np.flatnonzero(blank[1:] != blank[:-1])
-        self.starts, self.ends = edges[0::2], edges[1::2]
-        self.line = np.searchsorted(self._line_ends, self.starts)
-        self.counts = np.bincount(self.line, minlength=self.lines)
+        return edges[0::2], edges[1::2]
 
-    def _cut_at_tabs(self) -> None:
-        line_starts, stops = self._line_starts, self._line_ends.copy()
-        while (ending := (stops > line_starts) & (self._bytes[stops - 1] == _CR)).any():
+    def _tabbed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        starts, stops = self._line_starts, self._line_ends.copy()
+        while (ending := (stops > starts) & (self._bytes[stops - 1] == _CR)).any():
             stops[ending] -= 1
-        filled = np.add.reduceat((~_IS_BLANK[self._bytes]).astype(np.int64), line_starts) > 0
+        filled = np.logical_or.reduceat(~_IS_BLANK[self._bytes], starts)
         tabs = np.flatnonzero(self._bytes == _TAB)
-        tab_line = np.searchsorted(self._line_ends, tabs)
-        inside = filled[tab_line] & (tabs < stops[tab_line])
-        tabs, tab_line = tabs[inside], tab_line[inside]
-        kept = np.flatnonzero(filled)
-        starts = np.concatenate((line_starts[kept], tabs + 1))
-        order = np.argsort(starts, kind="stable")
-        self.starts = starts[order]
-        self.ends = np.sort(np.concatenate((stops[kept], tabs)))
-        self.line = np.concatenate((kept, tab_line))[order]
-        self.counts = np.bincount(self.line, minlength=self.lines)
+        tabs = tabs[filled[np.searchsorted(self._line_ends, tabs)]]
+        return (
+            np.sort(np.concatenate((starts[filled], tabs + 1))),
+            np.sort(np.concatenate((stops[filled], tabs))),
+        )
 
     def firsts(self) -> NDArray[np.int64]:
         """The first field of each line that has one."""

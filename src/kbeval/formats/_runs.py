@@ -144,8 +144,10 @@ def _parse_block(block: bytes) -> _Part | None:
             frame, lines = _fields.read_columns(table.compact(fields), _KEPT, separator="\t"), table.lines
     if frame is None:
         return None
-    part = _part(frame, len(frame) if lines is None else lines)
-    return part if (part.rank == frame["rank"].clip(*_RANKS).to_numpy()).all() else None
+    rank = frame["rank"].to_numpy()
+    if (np.floor(rank) != rank).any():
+        return None
+    return _part(frame, len(frame) if lines is None else lines)
 
 
 def _parse_lines(path: Path, block: bytes, lines_before: int) -> _Part:
