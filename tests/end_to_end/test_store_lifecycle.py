@@ -36,7 +36,7 @@ CHILD = """
 import os, sys, time
 from kbeval.errors import KbevalError
 from kbeval.store import open_store
-from kbeval.store.signals import interruptible
+from kbeval.signals import interruptible
 try:
     with interruptible():
         print("started", flush=True)

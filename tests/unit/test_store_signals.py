@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from kbeval.signals import interruptible, uninterrupted
 from kbeval.store import signals
-from kbeval.store.signals import interruptible, uninterrupted
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])

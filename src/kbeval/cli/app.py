@@ -11,7 +11,7 @@ import typer
 from kbeval._version import __version__
 from kbeval.cli import compare, evaluate, export, init, run
 from kbeval.errors import KbevalError
-from kbeval.store.signals import interruptible
+from kbeval.signals import interruptible
 
 EXIT_BROKEN = 2
 EXIT_INTERRUPTED = 130

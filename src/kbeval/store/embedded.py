@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kbeval.errors import KbevalError
+from kbeval.signals import uninterrupted
 from kbeval.store import binaries, folders, processes
 from kbeval.store.dsn import connect, search_path_options
-from kbeval.store.signals import uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

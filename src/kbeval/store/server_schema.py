@@ -19,8 +19,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kbeval.errors import KbevalError
+from kbeval.signals import uninterrupted
 from kbeval.store.dsn import connect, parse_dsn, redact, search_path_options, with_patience
-from kbeval.store.signals import uninterrupted
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -115,7 +115,7 @@ def open_store(dsn: str | None = None) -> Iterator[Store]:
     """Opens an evaluation database with pgvector and an empty ``kb_documents``, and drops it at the end.
 
     While it is open the environment variable ``KBEVAL_STORE_DSN`` holds its DSN. The command line runs this
-    under ``kbeval.store.signals.interruptible``, without which SIGTERM leaves everything to the next sweep.
+    under ``kbeval.signals.interruptible``, without which SIGTERM leaves everything to the next sweep.
 
     Args:
         dsn: a server to make a schema of our own on; None for an embedded one.
