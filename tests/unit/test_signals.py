@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from kbeval import signals
 from kbeval.signals import interruptible, uninterrupted
-from kbeval.store import signals
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
