@@ -143,6 +143,11 @@ class Comparison:
     chance: Mapping[str, float]
     warnings: Sequence[str]
 
+    @property
+    def metrics(self) -> list[Metric]:
+        """The metrics asked for that the data can give."""
+        return [metric for metric in self.options.metrics if metric.name in self.runs[0].values]
+
     def run(self, name: str) -> RunResult:
         """The run of that name."""
         return next(run for run in self.runs if run.name == name)

@@ -60,7 +60,7 @@ def caveats(comparison: Comparison) -> list[str]:
             f"{listed(first.without_relevant)}."
         )
     for run in comparison.runs:
-        for metric in comparison.options.metrics:
+        for metric in comparison.metrics:
             if metric.k and run.ties.straddling.get(metric.k):
                 low, high = run.ties.ranges[metric.name]
                 found.append(

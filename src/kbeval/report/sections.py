@@ -26,7 +26,7 @@ _DASH = "–"
 
 def metrics_table(comparison: Comparison) -> Table:
     """Engine by metric and k: means over all queries, and what chance would score."""
-    metrics = comparison.options.metrics
+    metrics = comparison.metrics
     rows = [[run.name, *(fixed(run.mean(metric.name), 4) for metric in metrics)] for run in comparison.runs]
     if comparison.chance:
         rows.append(["chance", *(fixed(comparison.chance.get(metric.name), 4) for metric in metrics)])
@@ -39,7 +39,7 @@ def metrics_by_run(comparison: Comparison) -> Table:
     if comparison.chance:
         headers.append("chance")
     rows = []
-    for metric in comparison.options.metrics:
+    for metric in comparison.metrics:
         row = [metric.label, *(fixed(run.mean(metric.name), 4) for run in comparison.runs)]
         if comparison.chance:
             row.append(fixed(comparison.chance.get(metric.name), 4))
@@ -113,7 +113,7 @@ def exploratory_table(comparison: Comparison) -> Table:
     """Every pair on every metric over all questions: intervals, no adjusted p."""
     rows = []
     for pair in comparison.pairs:
-        for number, metric in enumerate(comparison.options.metrics):
+        for number, metric in enumerate(comparison.metrics):
             if metric.name not in pair.cells:
                 continue
             of = pair.cells[metric.name]
@@ -260,7 +260,7 @@ def large_k_sentence(comparison: Comparison) -> str | None:
     """Which metrics chance alone half solves on this corpus; none where it does so on none."""
     large = [
         metric.label
-        for metric in comparison.options.metrics
+        for metric in comparison.metrics
         if metric.k and comparison.chance.get(metric.name, 0.0) > 0.5
     ]
     if not large:
