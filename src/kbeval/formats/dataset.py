@@ -134,7 +134,7 @@ def corpus_hash(documents: Iterable[Document]) -> str:
     digits of SHA-256.
     """
     return _hash(
-        [each.id, each.title, each.text, each.description, each.filename, each.domain]
+        [each.id, each.title, each.text, each.description, each.filename, each.domain or None]
         for each in sorted(documents, key=lambda each: each.id)
     )
 
