@@ -67,9 +67,7 @@ def report(started: float) -> None:
 
 def measure(reader: str, path: Path) -> tuple[float, float, float]:
     """Seconds, processor seconds (imports included) and peak megabytes of one reading in a fresh process."""
-    child = subprocess.Popen(
-        [sys.executable, __file__, "--reader", reader, "--run", str(path)], stdout=subprocess.PIPE
-    )
+    child = subprocess.Popen([sys.executable, __file__, "--reader", reader, "--run", str(path)], stdout=subprocess.PIPE)
     assert child.stdout is not None
     seconds = float(child.stdout.read())
     _, status, usage = os.wait4(child.pid, 0)

@@ -259,9 +259,7 @@ def family_sentence(comparison: Comparison) -> str:
 def large_k_sentence(comparison: Comparison) -> str | None:
     """Which metrics chance alone half solves on this corpus; none where it does so on none."""
     large = [
-        metric.label
-        for metric in comparison.metrics
-        if metric.k and comparison.chance.get(metric.name, 0.0) > 0.5
+        metric.label for metric in comparison.metrics if metric.k and comparison.chance.get(metric.name, 0.0) > 0.5
     ]
     if not large:
         return None
