@@ -32,17 +32,21 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 PYTHONPATH = os.pathsep.join([str(SOURCE), str(Path(psycopg.__file__).parents[1])])
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: runs as, or hides from, another account")
 
+# It sleeps in naps: a signal that comes a moment before a system call blocks is seen when the call returns.
 CHILD = """
 import os, sys, time
 from kbeval.errors import KbevalError
 from kbeval.store import open_store
-from kbeval.signals import interruptible
+from kbeval.store.signals import interruptible
+def nap():
+    for _ in range(1200):
+        time.sleep(0.05)
 try:
     with interruptible():
         print("started", flush=True)
         with open_store(*sys.argv[1:]) as store, store.connect() as connection:
             print(store.schema, flush=True)
-            exec(os.environ.get("THEN", "time.sleep(60)"))
+            exec(os.environ.get("THEN", "nap()"))
 except KbevalError as error:
     sys.exit(str(error))
 """
@@ -324,7 +328,7 @@ def test_the_users_environment_does_not_matter(base: Path) -> None:
         "    assert again.execute('SELECT count(*) FROM kb_documents').fetchone() == (0,)\n"
         "    assert again.execute('SHOW TimeZone').fetchone() in [('UTC',), ('Etc/UTC',)]\n"
         "    print(again.info.get_parameters()['host'], flush=True)\n"
-        "    time.sleep(60)"
+        "    nap()"
     )
     child = Child(base, env=strange, then=look, umask=0)
     assert child.readline() == "kbeval", child.end()
