@@ -23,3 +23,17 @@ def shared_data() -> Path:
 def project_root() -> Path:
     """The checkout."""
     return ROOT
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_arrive() -> None:
+    """Undoes that whoever started the tests (nohup, a background job) made them deaf to signals, and their children."""
+    import signal
+
+    for number, handler in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+        (signal.SIGTERM, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
