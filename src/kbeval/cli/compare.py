@@ -51,13 +51,16 @@ def compare(
         float | None, typer.Option("--alpha", min=0.0, max=1.0, help="The level of significance; .05 otherwise.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Where the results files go; results/ otherwise.")] = None,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", help="Also write every value, by query, run and metric, as Parquet.")
+    ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="How to print the comparison.")] = Format.TABLE,
     force: options.Force = False,
     config: options.Config = None,
 ) -> None:
     """Puts runs side by side: metrics, statistics, verdicts; writes results.md, results.json, per_query.jsonl."""
     from kbeval.config import load_project
-    from kbeval.report.write import write_results
+    from kbeval.report.write import write_parquet, write_results
 
     project = load_project(config)
     test_set = open_test_set(project, qrels, dataset, split, level)
@@ -66,6 +69,8 @@ def compare(
         project, test_set, sources, metrics=metrics, primary=primary, baseline=baseline, depth=depth, alpha=alpha
     )
     written = write_results(comparison, out or project.root / "results")
+    if parquet is not None:
+        written.append(write_parquet(comparison, parquet))
     show(comparison, output_format)
     if output_format is Format.TABLE:
         for path in written:

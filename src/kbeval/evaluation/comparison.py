@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from math import fsum
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from kbeval.evaluation.alignment import align, judge
 from kbeval.evaluation.chance import chance
 from kbeval.evaluation.metrics import Metric, parse_metric
 from kbeval.evaluation.ranx_kernels import paired_t_test, pays_to_compile
-from kbeval.evaluation.scoring import score_aligned
+from kbeval.evaluation.scoring import score_aligned, warm_up
 from kbeval.evaluation.statistics import (
     PairStatistics,
     bca_interval,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from kbeval.evaluation.alignment import Alignment, Judgments
@@ -48,11 +50,17 @@ JUDGED = parse_metric("judged@10")
 
 @dataclass(frozen=True)
 class RunSource:
-    """A run to compare: where its file lies, and its sidecar where it has one."""
+    """A run to compare: its file or the run itself, and its sidecar where it has one."""
 
     name: str
-    path: Path
+    origin: Path | Run
     sidecar: Sidecar | None = None
+
+    def lines(self) -> int:
+        """About how many lines it has: a line of a TREC run takes some forty bytes."""
+        if isinstance(self.origin, Run):
+            return self.origin.frame.height
+        return self.origin.stat().st_size // 40 if self.origin.exists() else 0
 
 
 @dataclass(frozen=True)
@@ -148,6 +156,42 @@ class Comparison:
         """The metrics asked for that the data can give."""
         return [metric for metric in self.options.metrics if metric.name in self.runs[0].values]
 
+    def to_polars(self) -> pl.DataFrame:
+        """One row a run, one column a metric: means over all queries."""
+        return pl.DataFrame(
+            [{"run": run.name, **{metric.name: run.mean(metric.name) for metric in self.metrics}} for run in self.runs]
+        )
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same for pandas."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_polars().to_dict(as_series=False))
+
+    def per_query(self) -> pl.DataFrame:
+        """One row a query, run and metric: query, run, metric, value, first_relevant_rank (null: none found)."""
+        queries = pl.Series("query", self.test_set.queries, dtype=pl.String)
+        parts = [
+            pl.DataFrame(
+                {
+                    "query": queries,
+                    "run": run.name,
+                    "metric": metric.name,
+                    "value": pl.Series(run.values[metric.name]).fill_nan(None),
+                    "first_relevant_rank": pl.Series(run.first_ranks).replace(0, None),
+                }
+            )
+            for run in self.runs
+            for metric in self.metrics
+        ]
+        return pl.concat(parts)
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows."""
+        from kbeval.report.markdown import summary_md
+
+        return summary_md(self)
+
     def run(self, name: str) -> RunResult:
         """The run of that name."""
         return next(run for run in self.runs if run.name == name)
@@ -196,6 +240,7 @@ def compare_runs(
     options: Options,
     *,
     done: Callable[[RunSource], None] = lambda _: None,
+    warnings: Sequence[str] = (),
 ) -> Comparison:
     """Measures every run, and every pair (or every run against the baseline).
 
@@ -209,18 +254,17 @@ def compare_runs(
         raise KbevalError(f"--baseline: expected one of {', '.join(names)}, found {options.baseline!r}")
     declared = [source.sidecar.k for source in sources if source.sidecar]
     depth = options.depth or (min(declared) if declared else None)
-    warnings: list[str] = []
+    warnings = list(warnings)
     if options.depth is None and len(set(declared)) > 1:
         warnings.append(f"runs were made with different k: all are cut to the smallest, {depth}")
     judgments = judge(test_set.qrels)
     results: list[RunResult] = []
     longest: dict[str, int] = {}
-    compiled: bool | None = None
+    # One way of computing must serve all runs of a comparison; the size of the input alone decides which.
+    compiled = pays_to_compile(len(judgments.queries) * len(sources), sum(source.lines() for source in sources))
+    Thread(target=_prepare, args=(options.metrics, compiled), daemon=True).start()
     for source in sources:
         run = _read(source)
-        if compiled is None:
-            # Runs of one comparison are mostly of one size, and one way of computing must serve them all.
-            compiled = pays_to_compile(len(judgments.queries) * len(sources), run.frame.height * len(sources))
         alignment = align(
             judgments, run, test_set.domains, compiled=compiled, may_be_empty=_found_nothing(source.sidecar)
         )
@@ -243,6 +287,12 @@ def compare_runs(
     )
 
 
+def _prepare(metrics: Sequence[Metric], compiled: bool) -> None:
+    """Imports and compiles what will be needed, while polars reads files on the other processors."""
+    warm_up(metrics, compiled=compiled)
+    paired_t_test()
+
+
 def _found_nothing(sidecar: Sidecar | None) -> bool:
     """Whether a sidecar says that the engine worked, and answered no question with anything: a result, not a fault."""
     return sidecar is not None and sidecar.counts.get("answered") == 0 and sidecar.counts.get("empty", 0) > 0
@@ -252,7 +302,7 @@ def _read(source: RunSource) -> Run:
     if _found_nothing(source.sidecar):
         schema = {"query": pl.String, "document": pl.String, "score": pl.Float64}
         return Run(name=source.name, frame=pl.DataFrame(schema=schema), warnings=("it found nothing on any question",))
-    run = read_run(source.path, source.name)
+    run = source.origin if isinstance(source.origin, Run) else read_run(source.origin, source.name)
     return unescape_run(run) if source.sidecar and source.sidecar.escaped_ids else run
 
 

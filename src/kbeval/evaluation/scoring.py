@@ -15,6 +15,7 @@ from kbeval.model import Qrels, Run
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from kbeval.evaluation.metrics import Metric
@@ -47,6 +48,18 @@ class Scores:
     missing: tuple[str, ...]
     remarks: Mapping[str, str]
     warnings: tuple[str, ...]
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row a query, one column a metric; null where a metric leaves a query out."""
+        columns = {name: pl.Series(values).fill_nan(None) for name, values in self.values.items()}
+        return pl.DataFrame({"query": pl.Series(self.queries, dtype=pl.String), **columns})
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same for pandas."""
+        import pandas as pd
+
+        # By way of lists: polars' own conversion wants pyarrow, which nothing else here needs.
+        return pd.DataFrame(self.to_polars().to_dict(as_series=False))
 
 
 def score(

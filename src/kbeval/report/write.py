@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
 from kbeval.formats.text import write_atomically
@@ -27,3 +28,11 @@ def write_results(comparison: Comparison, folder: Path) -> list[Path]:
     for name, content in files.items():
         write_atomically(folder / name, content)
     return [folder / name for name in files]
+
+
+def write_parquet(comparison: Comparison, path: Path) -> Path:
+    """Writes every value as Parquet, one row a query, run and metric: see ``Comparison.per_query``."""
+    buffer = io.BytesIO()
+    comparison.per_query().write_parquet(buffer)
+    write_atomically(path, buffer.getvalue())
+    return path
