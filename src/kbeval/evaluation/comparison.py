@@ -231,7 +231,13 @@ class Comparison:
         if rows is not None:
             values, clusters = values[rows], clusters[rows]
         known = ~np.isnan(values)
-        return paired(values[known], np.zeros(int(known.sum())), clusters[known], alpha=self.options.alpha)
+        return paired(
+            values[known],
+            np.zeros(int(known.sum())),
+            clusters[known],
+            alpha=self.options.alpha,
+            randomise=False,
+        )
 
 
 def compare_runs(
@@ -428,14 +434,24 @@ def statistics(
     family: int = 1,
     rows: NDArray[np.int64] | None = None,
 ) -> PairStatistics:
-    """Run a against run b on one metric, over ``rows`` or all queries for which it has a value."""
+    """Run a against run b on one metric, over ``rows`` or all queries for which it has a value.
+
+    All but the primary metric is exploratory: an interval and its p, and no randomisation.
+    """
     left, right = a.values[metric.name], b.values[metric.name]
     known = ~np.isnan(left)
     if rows is not None:
         chosen = np.zeros_like(known)
         chosen[rows] = True
         known &= chosen
-    return paired(left[known], right[known], test_set.clusters[known], alpha=options.alpha, family=family)
+    return paired(
+        left[known],
+        right[known],
+        test_set.clusters[known],
+        alpha=options.alpha,
+        family=family,
+        randomise=metric == options.primary,
+    )
 
 
 def plain_t_test(a: NDArray[np.float64], b: NDArray[np.float64]) -> float | None:

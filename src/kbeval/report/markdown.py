@@ -111,6 +111,9 @@ def _pairs(comparison: Comparison) -> list[str]:
         "Over all questions. The difference is of means over questions; interval and p are by clusters. p plain t is "
         "ranx's paired t-test, which assumes independent questions. All but the primary metric is exploratory."
     ]
+    if len(comparison.pairs) > sections.MOST_PAIRS_EXPLORED:
+        explored = [f"Every metric of all {len(comparison.pairs)} pairs is in results.json."]
+        return [*_table(sections.pairs_table(comparison), notes=[*notes, *explored])]
     return [
         *_table(sections.pairs_table(comparison), notes=notes),
         *_table(sections.without_errors_table(comparison)),

@@ -35,7 +35,8 @@ class PairStatistics:
         p: of the t test with clusters - 1 degrees of freedom; None with fewer than 2 clusters. Where all
             clusters differ by the same amount t is infinite and would claim certainty from two questions: p
             is ``p_sign_flip`` there, the interval that one value, and effect size and ``mdd`` are None.
-        p_sign_flip: of sign-flip randomisation over whole clusters; None with fewer than 2 clusters.
+        p_sign_flip: of sign-flip randomisation over whole clusters; None with fewer than 2 clusters, or where it
+            was not asked for.
         effect_size: mean / standard deviation (ddof 1) of the cluster differences; None without spread.
         wins, ties, losses: questions on which a is better, equal, worse.
         clusters: how many.
@@ -95,6 +96,7 @@ def paired(
     alpha: float = ALPHA,
     family: int = 1,
     seed: int = SEED,
+    randomise: bool = True,
 ) -> PairStatistics:
     """Compares two engines on the same questions, by clusters (METHOD 4).
 
@@ -106,6 +108,8 @@ def paired(
             ``alpha / family``, the level that Holm's first step tests at: what the pair can be sure to get,
             whatever the other pairs show. Sign-flip draws are as many as that level needs.
         seed: of the sign-flip draws.
+        randomise: whether to make them. They are most of the work, and exploratory cells need an interval alone:
+            without them ``p_sign_flip`` is None (but where there is no spread), and nothing is significant.
 
     Raises:
         ValueError: for arrays that are not aligned, empty, or hold nan; for a level outside (0, 1) or an
@@ -131,7 +135,7 @@ def paired(
         error = deviation / math.sqrt(count)
         half = t_quantile(0.975, count - 1) * error
         interval = (mean - half, mean + half)
-        p_sign_flip = sign_flip(values, level=alpha / family, seed=seed)
+        p_sign_flip = sign_flip(values, level=alpha / family, seed=seed) if randomise or not spread else None
         p = p_sign_flip
         if spread:
             p = min(1.0, 2 * t_cdf(-abs(mean / error), count - 1))
