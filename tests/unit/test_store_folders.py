@@ -249,8 +249,9 @@ def test_a_new_folder_that_a_sweep_takes_away_is_made_again(base: Path, monkeypa
 
 
 def test_a_forked_child_does_not_keep_a_killed_owners_folder(base: Path) -> None:
-    script = HOLDER.replace("time.sleep(60)", "print(os.fork(), flush=True); time.sleep(60)")
-    script = "import os\n" + script
+    # One write each: the lines of parent and child must not mix.
+    tell = "os.write(1, f'{os.fork()}\\n'.encode()); time.sleep(60)"
+    script = "import os\n" + HOLDER.replace("time.sleep(60)", tell)
     with subprocess.Popen([sys.executable, "-c", script, base], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         lines = [owner.stdout.readline().strip() for _ in range(3)]
