@@ -65,7 +65,7 @@ def sidecar_path(run_path: Path, name: str) -> Path:
 
 
 def read_sidecar(path: Path) -> Sidecar | None:
-    """Reads a sidecar; none where the file is absent.
+    """Reads a sidecar; none where the file is absent, or is some other JSON that happens to have the run's name.
 
     Raises:
         InputError: the file is there and is no sidecar.
@@ -73,7 +73,10 @@ def read_sidecar(path: Path) -> Sidecar | None:
     if not path.exists():
         return None
     try:
-        return Sidecar.model_validate(orjson.loads(read_bytes(path)))
+        data = orjson.loads(read_bytes(path))
+        if not isinstance(data, dict) or not {"corpus_hash", "queries_hash"} & set(data):
+            return None
+        return Sidecar.model_validate(data)
     except orjson.JSONDecodeError as error:
         raise InputError(path, line=error.lineno, expected="a run's sidecar in JSON", found=error.msg) from None
     except ValidationError as error:
