@@ -23,6 +23,10 @@ first exception can still be ended."""
 _HANDLED = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
+class Terminated(SystemExit):
+    """What SIGTERM and SIGHUP become: told apart from code that calls ``sys.exit`` by itself."""
+
+
 class _State:
     """What the handler knows. Only the main thread touches it: Python runs handlers there alone."""
 
@@ -42,7 +46,7 @@ def _handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the
     _State.last = now
     if number == signal.SIGINT:
         raise KeyboardInterrupt
-    raise SystemExit(128 + number)
+    raise Terminated(128 + number)
 
 
 @contextmanager

@@ -69,6 +69,21 @@ def test_repeats_and_strangers_are_counted(failing: Kbeval) -> None:
     assert first.split()[:4] == ["q1", "Q0", "refunds", "1"]
 
 
+def test_an_engine_that_exits_or_prints_ends_and_soils_nothing(failing: Kbeval) -> None:
+    (failing.folder / "rude.py").write_text(
+        "import sys\n\ndef leaves(query, k):\n    sys.exit(0)\n\n"
+        "def talks(query, k):\n    print('chatter')\n    return ['refunds']\n"
+    )
+    left = failing("run", "--engine", "python:rude:leaves")
+    assert left.code == 1
+    assert "leaves: 4 questions, 4 errored" in left.out
+    assert "SystemExit" in left.out
+    talked = failing("run", "--engine", "python:rude:talks")
+    assert talked.code == 0
+    assert "chatter" not in talked.out
+    assert "chatter" in talked.err
+
+
 def test_an_engine_that_always_fails_cannot_be_judged(failing: Kbeval) -> None:
     (failing.folder / "mine.py").write_text("def fails(query, k):\n    raise RuntimeError('no')\n")
     assert failing("run", "--engine", "python:mine:fails").code == 1

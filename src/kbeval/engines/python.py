@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kbeval.engines.base import Answer, BuildContext, Engine, EngineSettings
 from kbeval.errors import KbevalError
 from kbeval.secrets import one_line
+from kbeval.signals import Terminated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +42,8 @@ class PythonEngine(Engine):
         return cls(settings.object, load_callable(settings.object))
 
     def retrieve(self, query: str, k: int) -> Answer:
-        return to_answer(self._function(query, k), k)
+        with redirect_stdout(sys.stderr):  # standard output is kbeval's answer
+            return to_answer(self._function(query, k), k)
 
     def configuration(self) -> dict[str, Any]:
         return {"object": self._reference}
@@ -59,12 +62,15 @@ def load_callable(reference: str) -> Callable[[str, int], Any]:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        target: Any = importlib.import_module(module_name)
-        for attribute in path.split("."):
-            target = getattr(target, attribute)
-        if isinstance(target, type):
-            target = target()
-    except Exception as error:
+        with redirect_stdout(sys.stderr):
+            target: Any = importlib.import_module(module_name)
+            for attribute in path.split("."):
+                target = getattr(target, attribute)
+            if isinstance(target, type):
+                target = target()
+    except Terminated:
+        raise
+    except (Exception, SystemExit) as error:
         # Importing runs the user's own code: whatever it raises is theirs to see, in one line.
         raise KbevalError(f"engine python:{reference}: cannot be loaded: {one_line(error)}") from error
     function = getattr(target, "retrieve", target)
@@ -92,6 +98,8 @@ def to_answer(returned: Any, k: int) -> Answer:
         items = list(returned)
         pairs = [_pair(item, len(items) - place) for place, item in enumerate(items)]
     else:
+        if isinstance(returned, Coroutine):
+            returned.close()  # or Python complains that nobody awaited it
         raise TypeError(
             f"expected a list of ids, a list of (id, score) or a dict of id to score, found {type(returned).__name__}"
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kbeval.formats.sidecar import TOTAL
 from kbeval.secrets import one_line
+from kbeval.signals import Terminated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,7 +121,10 @@ def ask(engine: Engine, query: LabelledQuery, k: int) -> Outcome:
     started = time.perf_counter()
     try:
         answer = engine.retrieve(query.text, k)
-    except Exception as error:
+    except Terminated:
+        raise
+    except (Exception, SystemExit) as error:
+        # An engine that calls sys.exit has failed on its query, and must not end the evaluation in silence.
         return Outcome(query=query, seconds=time.perf_counter() - started, error=one_line(error))
     return Outcome(query=query, seconds=time.perf_counter() - started, answer=answer)
 
