@@ -26,6 +26,7 @@ Mark = Literal["ok", "warning", "broken"]
 
 CUTOFFS = (1, 3, 5, 10, 20, 100)
 TIED_METRICS = parse_metrics("mrr,ndcg@10,recall@20,hit_rate@5")
+MOST_GRADES = 10_000
 _NAMED = 3
 
 
@@ -174,6 +175,10 @@ def _against(report: FileReport, run: Run, qrels: Qrels, judgments: Judgments, l
 
 
 def _second_opinion(report: FileReport, run: Run, qrels: Qrels, judgments: Judgments, level: int) -> None:
+    highest = int(qrels.frame["grade"].max() or 0)  # type: ignore[arg-type]
+    if highest > MOST_GRADES:
+        report.warn(f"grades up to {highest}: pytrec_eval counts through them one by one, so it was not asked")
+        return
     try:
         difference = largest_difference(qrels, run, align(judgments, run), level=level)
     except ImportError:

@@ -66,6 +66,13 @@ def test_without_pytrec_eval_it_says_so_and_goes_on(files: Kbeval) -> None:
     assert "pip install 'kbeval[doctor]'" in result.out
 
 
+def test_grades_that_pytrec_eval_would_count_through_for_minutes(files: Kbeval) -> None:
+    (files.folder / "big.txt").write_text("q1 0 d1 100000000\nq1 0 d2 1\n")
+    result = files("doctor", "--qrels", "big.txt", "good.trec", timeout=60)
+    assert result.code == 0
+    assert "grades up to 100000000" in result.out
+
+
 def test_missing_judgments_are_a_finding_and_the_runs_are_still_looked_at(files: Kbeval) -> None:
     result = files("doctor", "--qrels", "nothing.txt", "good.trec")
     assert result.code == 2
