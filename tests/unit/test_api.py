@@ -128,7 +128,7 @@ def test_compare_and_its_frames(tmp_path: Path) -> None:
         ("q3", "other", "mrr", 1.0, 1),
     ]
     assert found.pairs[0].verdict.word == "cannot tell"  # three questions can show nothing
-    assert "mine" in found._repr_markdown_()
+    assert "<td>&quot;mine&quot;</td>" in found._repr_html_()
     with pytest.raises(kbeval.KbevalError, match="found neither"):
         kbeval.compare(None, {"mine": RUN})
     with pytest.raises(kbeval.KbevalError, match="at least one run"):

@@ -186,11 +186,9 @@ class Comparison:
         ]
         return pl.concat(parts)
 
-    def _repr_markdown_(self) -> str:
-        """What a notebook shows."""
-        from kbeval.report.markdown import summary_md
-
-        return summary_md(self)
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the table of means, as polars shows it."""
+        return str(self.to_polars()._repr_html_())
 
     def run(self, name: str) -> RunResult:
         """The run of that name."""

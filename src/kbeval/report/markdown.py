@@ -42,12 +42,6 @@ def results_md(comparison: Comparison) -> str:
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def summary_md(comparison: Comparison) -> str:
-    """The verdicts and the table of metrics alone."""
-    parts = [*_verdicts(comparison), *_table(sections.metrics_table(comparison))[1:]]
-    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
-
-
 def caveats(comparison: Comparison) -> list[str]:
     """What a reader must know before believing the numbers."""
     found = [SYNTHETIC_CAVEAT, LABELS_CAVEAT]
