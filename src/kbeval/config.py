@@ -153,8 +153,13 @@ def explain(error: ValidationError, model: type[BaseModel]) -> dict[str, str]:
     if problem["type"] == "extra_forbidden":
         known = _keys_at(model, place[:-1])
         near = difflib.get_close_matches(place[-1], known, n=1, cutoff=0.0)
-        hint = f" (nearest: {near[0]!r})" if near else ""
+        hint = f" (nearest: {near[0]!r})" if near else " (there is none: nothing can be set here)"
         return {"expected": f"a known key{hint}", "found": repr(dotted)}
+    if problem["type"] == "missing":
+        return {"expected": f"the key {dotted!r}", "found": "none"}
+    if not place:
+        found = str(problem["input"]) if not isinstance(problem["input"], dict) else "other values"
+        return {"expected": problem["msg"].removeprefix("Value error, ").removeprefix("expected "), "found": found}
     message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return {"expected": f"{dotted} to be {message}", "found": repr(problem["input"])}
 

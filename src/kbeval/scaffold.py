@@ -11,13 +11,13 @@ _PACKAGE = Path(__file__).parent
 _FOLDERS = ("corpus/seed_docs", "qrels", "runs", "results")
 
 
-def scaffold(root: Path, *, example: bool) -> list[str]:
+def scaffold(root: Path, config: str, *, example: bool) -> list[str]:
     """Writes what is missing below ``root`` and overwrites nothing.
 
     Returns:
         The paths written, relative to ``root``.
     """
-    files = {"kbeval.toml": _PACKAGE / "templates" / "kbeval.toml"}
+    files = {config: _PACKAGE / "templates" / "kbeval.toml"}
     if example:
         corpus = _example_corpus()
         files["corpus/questions.cache.json"] = corpus / "questions.cache.json"

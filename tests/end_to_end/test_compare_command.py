@@ -62,7 +62,11 @@ def test_the_other_formats(runs: Kbeval) -> None:
     rows = list(csv.reader(io.StringIO(runs("compare", *ALL, "--format", "csv").out)))
     assert rows[0] == ["table", "All questions", "MRR", "Hit@1"]
     assert rows[1] == ["Every metric", "a", "1.0000", "1.0000"]
+    assert ["Runs", "c", "10", "0", "9"] in rows
+    assert ["Verdicts", "a", "b", "significant"] in [row[:4] for row in rows]
+    assert not any(cell.startswith("'") for row in rows for cell in row)
     latex = runs("compare", *ALL, "--format", "latex").out
+    assert "−" not in latex
     assert r"\begin{tabular}{lrr}" in latex
     assert r"a & 1.0000 & 1.0000 \\" in latex
     table = runs("compare", *ALL)
@@ -104,6 +108,65 @@ def test_names_of_equal_files_and_parquet(runs: Kbeval) -> None:
     ("metrics", "message"),
     [("nDCG", None), ("ndgc@10", "ndcg"), ("rbp", "persistence"), ("precision", "cut-off"), ("ndcg(rel=2)", "level")],
 )
+def test_runs_of_one_layout_are_named_by_as_many_folders_as_it_takes(runs: Kbeval) -> None:
+    for folder in ("x/runs", "y/runs"):
+        (runs.folder / folder).mkdir(parents=True)
+        (runs.folder / folder / "a.trec").write_bytes((runs.folder / "a.trec").read_bytes())
+    result = runs("compare", "x/runs/a.trec", "y/runs/a.trec", "--qrels", "qrels.txt", "--metrics", "RR")
+    assert "x/runs/a and y/runs/a are identical" in result.out
+
+
+def test_ties_that_could_move_a_metric_without_a_cut_off_are_named(runs: Kbeval) -> None:
+    (runs.folder / "t.trec").write_text("q0 Q0 d0 1 1 t\nq0 Q0 z 2 1 t\nq1 Q0 d1 1 1 t\n")
+    runs("compare", "t.trec", "--qrels", "qrels.txt", "--metrics", "RR")
+    # Of ten questions q1 scores 1; q0 scores 1/2, as "z" is above "d0", and would score 1 the other way round.
+    assert "any MRR from 0.1500 to 0.2000" in (runs.folder / "results" / "results.md").read_text()
+
+
+def test_a_family_shows_what_holm_asks_for(runs: Kbeval) -> None:
+    # Three pairs: the smallest p is held against .05 / 3.
+    assert "Holm asks for .017" in runs("compare", *ALL).out
+
+
+@pytest.mark.parametrize(("a", "b"), [("text", "bad"), ("bad", "text")])
+def test_the_check_of_a_verdict_is_seen_from_the_same_side_as_the_verdict(runs: Kbeval, a: str, b: str) -> None:
+    import orjson
+
+    data = runs.folder / "data"
+    (data / "qrels").mkdir(parents=True)
+    documents = [{"_id": f"d{i}", "text": f"text {i}"} for i in range(24)]
+    queries = [
+        {"_id": f"q{i}", "text": f"question {i}", "metadata": {"style": style}}
+        for i, style in enumerate(["near", "message"] * 12)
+    ]
+    for name, lines in (("corpus", documents), ("queries", queries)):
+        (data / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    (data / "qrels" / "test.tsv").write_text("".join(f"q{i}\td{i}\t1\n" for i in range(24)))
+    texts = {
+        "text": "".join(f"q{i} Q0 d{i} 1 1 t\n" for i in range(24)),
+        "bad": "".join(f"q{i} Q0 x{i} 1 2 t\nq{i} Q0 d{i} 2 1 t\n" for i in range(24)),
+    }
+    for name, text in texts.items():
+        (runs.folder / f"{name}.trec").write_text(text)
+    from kbeval.formats.dataset import corpus_hash, load_dataset, queries_hash
+    from kbeval.formats.sidecar import EngineFacts, Sidecar, write_sidecar
+
+    loaded = load_dataset(data)
+    write_sidecar(
+        runs.folder / "bad.json",
+        Sidecar(
+            engine=EngineFacts(name="bad", type="keyword", reads_text=False),
+            k=20,
+            corpus_hash=corpus_hash(loaded.documents),
+            queries_hash=queries_hash(loaded.queries),
+        ),
+    )
+    out = " ".join(runs("compare", f"{a}.trec", f"{b}.trec", "--dataset", data).out.split())
+    # text finds every answer first, bad second: the difference is 1/2 in either order of the two.
+    assert "text finds the right document higher than bad" in out
+    assert "do not point the other way (+0.500), so the verdict stands" in out
+
+
 def test_metrics_by_any_name_or_a_refusal(runs: Kbeval, metrics: str, message: str | None) -> None:
     arguments = ("compare", "a.trec", "--qrels", "qrels.txt", "--metrics", metrics)
     if message is None:

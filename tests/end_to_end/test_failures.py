@@ -72,12 +72,14 @@ def test_repeats_and_strangers_are_counted(failing: Kbeval) -> None:
 def test_an_engine_that_exits_or_prints_ends_and_soils_nothing(failing: Kbeval) -> None:
     (failing.folder / "rude.py").write_text(
         "import sys\n\ndef leaves(query, k):\n    sys.exit(0)\n\n"
+        "def cancels(query, k):\n    import asyncio\n    raise asyncio.CancelledError()\n\n"
         "def talks(query, k):\n    print('chatter')\n    return ['refunds']\n"
     )
     left = failing("run", "--engine", "python:rude:leaves")
     assert left.code == 1
     assert "leaves: 4 questions, 4 errored" in left.out
     assert "SystemExit" in left.out
+    assert "cancels: 4 questions, 4 errored" in failing("run", "--engine", "python:rude:cancels").out
     talked = failing("run", "--engine", "python:rude:talks")
     assert talked.code == 0
     assert "chatter" not in talked.out
@@ -105,6 +107,15 @@ def test_an_engine_that_always_fails_cannot_be_judged(failing: Kbeval) -> None:
         (["compare", "missing.trec", "--qrels", "no.tsv"], ["no.tsv"]),
         (["run", "--engine", "bm25", "--dataset", "corpus/seed_docs"], ["seed_docs", "corpus.jsonl"]),
         (["run", "--engine", "bm25", "--config", "other.toml"], ["other.toml"]),
+        (["run", "--engine", "bm25", "--set", "k1=1"], ["there is none: nothing can be set here"]),
+        (["run", "--engine", "a", "--set", "chunk_words=10", "--set", "chunk_overlap=10"], ["below chunk_words"]),
+        (["run", "--engine", "bm25", "--k", "0"], ["--k", "0"]),
+        (["run", "--engine", "a", "--k", "9" * 30], ["--k"]),
+        (["compare", "x.trec", "--alpha", "1"], ["--alpha", "1"]),
+        (["compare", "x.trec", "--depth", "9" * 30], ["--depth"]),
+        (["compare", "x.trec", "--format", "xml"], ["--format", "xml"]),
+        (["compare"], ["RUN"]),
+        (["evalute"], ["evalute"]),
     ],
 )
 def test_bad_usage_is_one_line(tiny: Kbeval, arguments: list[str], parts: list[str]) -> None:
@@ -151,6 +162,47 @@ def test_outside_a_project_it_says_what_to_do(kbeval: Kbeval) -> None:
     line = kbeval.refused("evaluate")
     assert "kbeval init --example" in line
     assert "--dataset" in line
+
+
+def test_an_id_with_a_blank_is_refused_before_anything_is_asked(kbeval: Kbeval, beir: Path) -> None:
+    with (beir / "corpus.jsonl").open("a") as stream:
+        stream.write('{"_id": "never found", "text": "zzz"}\n')
+    assert "'never found'" in kbeval.refused("run", "--engine", "bm25", "--dataset", beir)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("[engines]\n", "expected at least one engine, found none"),
+        ('[engines."../../x"]\ntype = "bm25"\n', "expected names of letters, digits, - and _, found '../../x'"),
+        ('[engines."a b"]\ntype = "bm25"\n', "found 'a b'"),
+    ],
+)
+def test_engines_with_names_that_are_no_names(tiny: Kbeval, settings: str, message: str) -> None:
+    (tiny.folder / "kbeval.toml").write_text(settings)
+    assert message in tiny.refused("evaluate")
+
+
+def test_where_nothing_can_be_judged_it_says_so(tiny: Kbeval, beir: Path) -> None:
+    (beir / "qrels" / "test.tsv").write_text("q1\td1\t-1\nq2\td3\t0\n")
+    assert "nothing can be judged" in tiny.refused("evaluate", "--engine", "bm25", "--dataset", beir)
+
+
+def test_whoever_runs_it_in_whatever_environment(tiny: Kbeval) -> None:
+    odd = {"PGSERVICE": "nowhere", "PGTZ": "Mars/Olympus", "PYTHONIOENCODING": "ascii", "HOME": "/nonexistent"}
+    result = tiny("evaluate", **odd)
+    assert result.code == 0, result.err
+
+
+def test_a_closed_standard_error_does_not_end_the_work(tiny: Kbeval) -> None:
+    import shlex
+    import subprocess
+
+    command = " ".join(map(shlex.quote, tiny.command("run", "--engine", "bm25")))
+    done = subprocess.run(
+        ["sh", "-c", f"{command} 2>&-"], cwd=tiny.folder, env=tiny.environment, capture_output=True, check=False
+    )
+    assert done.returncode == 0
 
 
 def test_an_empty_corpus_and_an_empty_test_set(tiny: Kbeval) -> None:

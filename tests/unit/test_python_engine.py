@@ -51,6 +51,9 @@ def test_nothing_found_is_an_answer() -> None:
         ({"a": float("inf")}, "expected a finite score, found inf"),
         ([""], "found empty text"),
         ([True], "found bool"),
+        ({"a", "b"}, "found set"),  # a set has no order: the ranking would change from run to run
+        ([("a", "1.5")], "expected a number as score, found str"),
+        ({"a": True}, "expected a number as score, found bool"),
     ],
 )
 def test_anything_else_is_an_error_of_that_query(returned: Any, message: str) -> None:
@@ -70,6 +73,7 @@ def engines_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "number = 7\n"
     )
     (tmp_path / "broken_engine_of_a_test.py").write_text("raise RuntimeError('no model')\n")
+    (tmp_path / "leaving_engine_of_a_test.py").write_text("import sys\nsys.exit(0)\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, name, raising=False)
@@ -91,6 +95,7 @@ def test_functions_objects_and_classes_from_the_working_folder(engines_module: s
         ("engines_of_a_test", "expected python:MODULE:OBJECT"),
         ("engines_of_a_test:number", "expected a callable or an object with retrieve, found int"),
         ("broken_engine_of_a_test:f", "RuntimeError: no model"),
+        ("leaving_engine_of_a_test:f", "SystemExit: 0"),
     ],
 )
 @pytest.mark.usefixtures("engines_module")

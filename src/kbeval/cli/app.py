@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import io
 import os
+import shutil
 import sys
+import tempfile
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -50,9 +55,35 @@ def _root(
 
 def main() -> None:
     """Runs the program and exits with its code."""
+    _standard_streams()
+    _numba_cache()
     with interruptible():
         code = _run()
     sys.exit(code)
+
+
+def _standard_streams() -> None:
+    # A closed stream is None, and an encoding may lack a character of the answer: neither may end the work.
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _numba_cache() -> None:
+    # numba refuses to import code that is to be cached where it finds no place to do so: an ordinary user without a
+    # home, over packages that root installed. Such a process gets a place of its own for as long as it lasts.
+    if "NUMBA_CACHE_DIR" in os.environ:
+        return
+    place = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not os.access(place, os.W_OK):
+        folder = tempfile.mkdtemp(prefix="kbeval-numba-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        os.environ["NUMBA_CACHE_DIR"] = folder
 
 
 def _run() -> int:
@@ -69,9 +100,13 @@ def _run() -> int:
         # Whoever read standard output went away; Python would complain again while closing it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _complain(_scrubbed(f"{where}{error.strerror or error}"))
+        return EXIT_BROKEN
     except Exception as error:
-        if callable(show := getattr(error, "show", None)):  # a usage error, of click or of typer's copy of it
-            show()
+        if callable(words := getattr(error, "format_message", None)):  # a usage error, of click or typer's copy of it
+            _complain(" ".join(words().split()))
             return EXIT_BROKEN
         if os.environ.get("KBEVAL_DEBUG"):
             raise

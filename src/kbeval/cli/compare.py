@@ -43,12 +43,15 @@ def compare(
     baseline: Annotated[
         str | None, typer.Option("--baseline", help="Compare every run with this one, instead of all pairs.")
     ] = None,
-    depth: Annotated[int | None, typer.Option("--depth", min=1, help="Cut every run to its first N documents.")] = None,
+    depth: Annotated[
+        int | None, typer.Option("--depth", min=1, max=options.MOST, help="Cut every run to N documents.")
+    ] = None,
     level: Annotated[
-        int | None, typer.Option("--relevance-level", min=1, help="From which grade on a document is relevant.")
+        int | None,
+        typer.Option("--relevance-level", min=1, max=options.MOST, help="From which grade on a document is relevant."),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option("--alpha", min=0.0, max=1.0, help="The level of significance; .05 otherwise.")
+        float | None, typer.Option("--alpha", min=1e-9, max=0.5, help="The level of significance; .05 otherwise.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Where the results files go; results/ otherwise.")] = None,
     parquet: Annotated[
@@ -142,11 +145,11 @@ def show(comparison: Comparison, output_format: Format) -> None:
     """Prints the comparison on standard output."""
     from kbeval.report.markdown import results_md
     from kbeval.report.results_json import results_json
-    from kbeval.report.sections import metrics_table, pairs_table, strata_table
+    from kbeval.report.sections import counts_table, metrics_table, pairs_table, strata_table, verdicts_table
     from kbeval.report.tables import as_csv, as_latex
     from kbeval.report.terminal import as_terminal
 
-    tables = [metrics_table(comparison), strata_table(comparison), pairs_table(comparison)]
+    tables = [table(comparison) for table in (metrics_table, counts_table, verdicts_table, strata_table, pairs_table)]
     text = {
         Format.TABLE: lambda: as_terminal(comparison),
         Format.MARKDOWN: lambda: results_md(comparison),

@@ -7,18 +7,29 @@ from typing import Annotated
 
 import typer
 
+from kbeval.cli import options
+
 
 def init(
     example: Annotated[
         bool, typer.Option("--example", help="Also write the seed corpus and its labelled questions.")
     ] = False,
+    config: options.Config = None,
 ) -> None:
     """Makes this folder a kbeval project. What is there already stays as it is."""
+    from kbeval.config import CONFIG_NAME
     from kbeval.scaffold import scaffold
 
-    written = scaffold(Path.cwd(), example=example)
+    root = config.resolve().parent if config else Path.cwd()
+    written = scaffold(root, config.name if config else CONFIG_NAME, example=example)
     for path in written:
         typer.echo(f"wrote {path}")
     if not written:
         typer.echo("nothing to write: everything is there already")
-    typer.echo("next: kbeval evaluate")
+    ready = any((root / "corpus" / "seed_docs").glob("*.md")) and (root / "corpus" / "questions.cache.json").exists()
+    typer.echo(
+        "next: kbeval evaluate"
+        if ready
+        else "next: put documents into corpus/seed_docs and labelled questions into corpus/questions.cache.json "
+        "(kbeval init --example writes some)"
+    )

@@ -38,7 +38,8 @@ Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="[NAME.]KEY=VALUE", help="Replaces one of an engine's settings. May repeat."),
 ]
-K = Annotated[int, typer.Option("--k", min=1, help="How many documents to ask for per question.")]
+MOST = 1_000_000_000  # a number that no list reaches, and that every library can hold
+K = Annotated[int, typer.Option("--k", min=1, max=1_000_000, help="How many documents to ask for per question.")]
 Force = Annotated[
     bool, typer.Option("--force", help="Compare runs although they name another corpus or other questions.")
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Set
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -68,9 +68,9 @@ def load_callable(reference: str) -> Callable[[str, int], Any]:
                 target = getattr(target, attribute)
             if isinstance(target, type):
                 target = target()
-    except Terminated:
+    except (KeyboardInterrupt, Terminated):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         # Importing runs the user's own code: whatever it raises is theirs to see, in one line.
         raise KbevalError(f"engine python:{reference}: cannot be loaded: {one_line(error)}") from error
     function = getattr(target, "retrieve", target)
@@ -94,7 +94,7 @@ def to_answer(returned: Any, k: int) -> Answer:
     if isinstance(returned, Mapping):
         scored = [(_identifier(key), _score(value)) for key, value in returned.items()]
         pairs = sorted(scored, key=lambda pair: (pair[1], pair[0]), reverse=True)
-    elif isinstance(returned, Iterable) and not isinstance(returned, (str, bytes)):
+    elif isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Set)):
         items = list(returned)
         pairs = [_pair(item, len(items) - place) for place, item in enumerate(items)]
     else:
@@ -128,6 +128,8 @@ def _identifier(value: Any) -> str:
 
 def _score(value: Any) -> float:
     try:
+        if isinstance(value, (str, bytes, bool)):
+            raise TypeError
         score = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"expected a number as score, found {type(value).__name__}") from None

@@ -69,6 +69,11 @@ def plan_engines(
 
 def named_tables(specs: Sequence[str], tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """The settings table of each engine asked for, by its name, in the order asked."""
+    for name in tables:
+        if not _NAME.fullmatch(name):
+            raise KbevalError(f"[engines]: expected names of letters, digits, - and _, found {name!r}")
+    if not specs and not tables:
+        raise KbevalError("[engines]: expected at least one engine, found none")
     named: dict[str, Mapping[str, Any]] = {}
     for argument in specs or list(tables):
         match = _NAMED_SPEC.fullmatch(argument)

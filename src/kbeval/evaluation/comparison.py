@@ -126,6 +126,7 @@ class PairResult:
         cells: for each metric the statistics over all queries.
         p_paired_t: ranx's paired t-test, which assumes independent questions.
         p_adjusted: Holm's, on the primary metric.
+        level: what Holm's procedure holds this pair's tests against.
         without_errors: the primary metric with every query left out on which either engine failed; none where
             neither did.
     """
@@ -135,6 +136,7 @@ class PairResult:
     cells: Mapping[str, PairStatistics]
     p_paired_t: Mapping[str, float | None]
     p_adjusted: float | None
+    level: float
     without_errors: PairStatistics | None
     verdict: Verdict
 
@@ -262,6 +264,11 @@ def compare_runs(
     if options.depth is None and len(set(declared)) > 1:
         warnings.append(f"runs were made with different k: all are cut to the smallest, {depth}")
     judgments = judge(test_set.qrels)
+    if not judgments.count(test_set.level).any():
+        raise KbevalError(
+            f"the test set: expected a document of grade {test_set.level} or more for at least one query, found none "
+            f"in {len(judgments.queries)} queries, so nothing can be judged"
+        )
     results: list[RunResult] = []
     longest: dict[str, int] = {}
     # One way of computing must serve all runs of a comparison; the size of the input alone decides which.
@@ -273,7 +280,7 @@ def compare_runs(
             judgments, run, test_set.domains, compiled=compiled, may_be_empty=_found_nothing(source.sidecar)
         )
         longest[source.name] = int(alignment.returned.max())
-        warnings += [f"{source.name}: {warning}" for warning in run.warnings]
+        warnings += [w if w.startswith(f"{source.name}:") else f"{source.name}: {w}" for w in run.warnings]
         results.append(_measure(test_set, run, alignment, source.sidecar, options, depth, warnings))
         done(source)
         del run, alignment
@@ -404,6 +411,7 @@ def _pairs(test_set: TestSet, results: Sequence[RunResult], options: Options) ->
             cells=cell,
             p_paired_t={name: plain_t_test(a.values[name], b.values[name]) for name in cell},
             p_adjusted=adjusted,
+            level=level,
             without_errors=_without_errors(a, b, test_set, options, family),
             verdict=verdict(
                 a.values[options.primary.name],

@@ -110,18 +110,23 @@ def run_name(path: str | os.PathLike[str]) -> str:
 
 
 def run_names(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """The names of several runs, in their order; equal ones get their parent folder in front.
+    """The names of several runs, in their order; equal ones get as many of their parent folders in front as it takes.
 
     Raises:
         KbevalError: two runs have the same name even so.
     """
     plain = [run_name(path) for path in paths]
-    count = Counter(plain)
-    # Not resolved: the folder is the one that the user sees, also where the file is a link.
-    names = [
-        name if count[name] == 1 else f"{Path(os.path.abspath(path)).parent.name}/{name}"  # noqa: PTH100
-        for name, path in zip(plain, paths, strict=True)
-    ]
+    # Not resolved: the folders are those that the user sees, also where the file is a link.
+    folders = [Path(os.path.abspath(path)).parent.parts for path in paths]  # noqa: PTH100
+    names = plain
+    for depth in range(1, max(map(len, folders), default=0) + 1):
+        count = Counter(names)
+        if max(count.values(), default=1) == 1:
+            break
+        names = [
+            name if count[name] == 1 else "/".join([*parts[-depth:], first])
+            for name, first, parts in zip(names, plain, folders, strict=True)
+        ]
     for name, times in Counter(names).items():
         if times > 1:
             same = ", ".join(str(path) for path, its_name in zip(paths, names, strict=True) if its_name == name)

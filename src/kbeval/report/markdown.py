@@ -20,7 +20,7 @@ SYNTHETIC_CAVEAT = (
 )
 LABELS_CAVEAT = (
     "A returned document that nobody labelled counts as wrong. judged@10 says how many were labelled; the first "
-    "answers listed below are there to be marked by a person, and the share that do answer bounds what is missing."
+    "answers listed above are there to be marked by a person, and the share that do answer bounds what is missing."
 )
 
 
@@ -61,11 +61,13 @@ def caveats(comparison: Comparison) -> list[str]:
         )
     for run in comparison.runs:
         for metric in comparison.metrics:
-            if metric.k and run.ties.straddling.get(metric.k):
-                low, high = run.ties.ranges[metric.name]
+            low, high = run.ties.ranges.get(metric.name, (0.0, 0.0))
+            if high > low:
+                straddling = run.ties.straddling.get(metric.k, 0) if metric.k else 0
+                where = f", across rank {metric.k} on {straddling} of them" if metric.k else ""
                 found.append(
-                    f"{run.name}: equal scores straddle rank {metric.k} on {run.ties.straddling[metric.k]} questions; "
-                    f"{metric.label} could be anything from {low:.4f} to {high:.4f}."
+                    f"{run.name}: {run.ties.queries} questions hold equal scores{where}; another order of these could "
+                    f"give any {metric.label} from {low:.4f} to {high:.4f}."
                 )
     found += comparison.warnings
     return found
@@ -90,9 +92,10 @@ def _pairs(comparison: Comparison) -> list[str]:
     if not comparison.pairs:
         return []
     notes = [
-        "Differences, intervals and p are of the means of clusters (a document's generated questions are one cluster); "
-        "w/t/l counts questions; detectable is the smallest true difference that would show in four of five "
-        "such test sets."
+        "Differences, intervals and p are of the means of clusters: a document's generated questions are one, together "
+        "with those of every document that shares a question with it; any other question stands for itself. So a "
+        "difference here need not be the difference of the means above, which results.json has as delta. w/t/l counts "
+        "questions; detectable is the smallest true difference that would show in four of five such test sets."
     ]
     for pair in comparison.pairs[: sections.MOST_PAIRS_BOOTSTRAPPED]:
         interval = comparison.bca(pair)
@@ -102,8 +105,8 @@ def _pairs(comparison: Comparison) -> list[str]:
                 f"[{interval[0]:.3f}, {interval[1]:.3f}], which differs from the t interval."
             )
     explored = [
-        "Over all questions. The difference is of means over questions; interval and p are by clusters. p plain t is "
-        "ranx's paired t-test, which assumes independent questions. All but the primary metric is exploratory."
+        "Over all questions, by clusters as above. p plain t is ranx's paired t-test, which assumes independent "
+        "questions. All but the primary metric is exploratory."
     ]
     if len(comparison.pairs) > sections.MOST_PAIRS_EXPLORED:
         explored = [f"Every metric of all {len(comparison.pairs)} pairs is in results.json."]
@@ -176,8 +179,8 @@ def _configuration(comparison: Comparison) -> list[str]:
 
 def _headline_note() -> str:
     return (
-        "Means over questions, with 95 % intervals by clusters: in an interval every document counts once, however "
-        "many questions were written from it, so the mean need not lie in its middle. The mean of the styles weighs "
+        "Means over questions, with 95 % intervals by clusters: in an interval every cluster counts once, however "
+        "many questions it holds, so the mean need not lie in its middle. The mean of the styles weighs "
         "each style equally and is what a verdict rests on; messages and historical questions stand beside it. "
         "trec_eval's mean is over all questions."
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from kbeval.evaluation.statistics import detectable
 from kbeval.evaluation.strata import ALL, deciding_strata
-from kbeval.report.sentences import deciding, fixed, headline, interval, listed, signed
+from kbeval.report.sentences import deciding, fixed, headline, interval, listed, signed, verdict_sentence
 from kbeval.report.tables import Table
 
 if TYPE_CHECKING:
@@ -46,6 +46,19 @@ def metrics_by_run(comparison: Comparison) -> Table:
             row.append(fixed(comparison.chance.get(metric.name), 4))
         rows.append(row)
     return Table(headers, rows, title="Every metric")
+
+
+def counts_table(comparison: Comparison) -> Table:
+    """N questions, M errored, K missing, by run."""
+    queries = str(len(comparison.test_set.queries))
+    rows = [[run.name, queries, str(len(run.errors)), str(len(run.missing))] for run in comparison.runs]
+    return Table(["Run", "questions", "errored", "missing"], rows, title="Runs")
+
+
+def verdicts_table(comparison: Comparison) -> Table:
+    """Each pair's verdict, in a word and in a sentence."""
+    rows = [[pair.a, pair.b, pair.verdict.word, verdict_sentence(comparison, pair)] for pair in comparison.pairs]
+    return Table(["a", "b", "verdict", "in words"], rows, left=4, title="Verdicts")
 
 
 def strata_table(comparison: Comparison, *, narrow: bool = False) -> Table:
@@ -123,7 +136,7 @@ def exploratory_table(comparison: Comparison) -> Table:
                 [
                     f"{pair.a} − {pair.b}" if number == 0 else "",
                     metric.label,
-                    signed(of.delta, 4),
+                    signed(of.cluster_delta, 4),
                     interval(of),
                     _p(of.p),
                     _p(pair.p_adjusted) if primary else "",

@@ -79,7 +79,10 @@ def verdict_sentence(comparison: Comparison, pair: PairResult) -> str:
     if verdict.word == "identical":
         return f"{pair.a} and {pair.b} are identical: no question tells them apart."
     of = verdict.overall
-    unit = " per document" if of.clusters < _questions_that_decide(comparison) else ""
+    unit = " by clusters" if of.clusters < _questions_that_decide(comparison) else ""
+    p = p_text(of.p)
+    if pair.level < comparison.options.alpha:
+        p += f"; Holm asks for {pair.level:.2g}".replace("0.", ".", 1)
     evidence = f"{label} {fixed(headline(comparison, a))} against {fixed(headline(comparison, b))}"
     if verdict.leader is not None:
         winner, loser = (pair.a, pair.b) if verdict.leader == "a" else (pair.b, pair.a)
@@ -89,7 +92,7 @@ def verdict_sentence(comparison: Comparison, pair: PairResult) -> str:
             "in every style": f", in every style of question ({', '.join(verdict.styles)})",
             "on average": f", on average over the styles ({', '.join(verdict.styles)}) but not clearly in each",
         }.get(verdict.word, "")
-        how_sure = f"difference{unit} {_difference(of, verdict.leader)} ({p_text(of.p)})"
+        how_sure = f"difference{unit} {_difference(of, verdict.leader)} ({p})"
         return f"{winner} finds the right document higher than {loser}{scope}: {evidence}, {how_sure}."
     if verdict.word == "depends":
         names = {"a": pair.a, "b": pair.b, None: "neither"}
@@ -103,7 +106,7 @@ def verdict_sentence(comparison: Comparison, pair: PairResult) -> str:
         if verdict.detectable is not None
         else "too few questions differ to say how large a difference could have been seen"
     )
-    difference = f"difference{unit} {_difference(of, 'a')} ({p_text(of.p)})"
+    difference = f"difference{unit} {_difference(of, 'a')} ({p})"
     return f"Cannot tell {pair.a} from {pair.b}: {evidence}, {difference}; {could}."
 
 
@@ -113,7 +116,7 @@ def verdict_remarks(comparison: Comparison, pair: PairResult) -> list[str]:
     remarks = []
     if verdict.uninformative:
         remarks.append(
-            f"Uninformative, as fewer than 10 documents tell the two apart there: {', '.join(verdict.uninformative)}."
+            f"Uninformative, as fewer than 10 clusters tell the two apart there: {', '.join(verdict.uninformative)}."
         )
     overall = verdict.overall
     if overall.tests_disagree:
@@ -129,12 +132,15 @@ def verdict_remarks(comparison: Comparison, pair: PairResult) -> list[str]:
         if check.outcome == "no such questions":
             remarks.append(f"{subject}, and there are no historical questions or messages to check this verdict on.")
         else:
+            # As the verdict was stated: from its leader's side, or from the one that it had.
+            sign = -1 if _favoured(pair) == "b" else 1
+            delta = signed(sign * check.delta) if check.delta is not None else "–"
             substitute = " (there are no historical questions)" if check.stratum != "historical" else ""
             ending = (
                 f"the {check.stratum} questions{substitute} do not point the other way "
-                f"({signed(check.delta)}), so the verdict stands."
+                f"({delta}), so the verdict stands."
                 if check.outcome == "agrees"
-                else f"the {check.stratum} questions{substitute} point the other way ({signed(check.delta)}), "
+                else f"the {check.stratum} questions{substitute} point the other way ({delta}), "
                 f"so '{check.overruled}' is taken back."
             )
             remarks.append(f"{subject}; {ending}")
@@ -147,6 +153,10 @@ def counts_sentence(comparison: Comparison, run: RunResult) -> str:
         f"{run.name}: {len(comparison.test_set.queries)} questions, {len(run.errors)} errored, "
         f"{len(run.missing)} missing"
     )
+
+
+def _favoured(pair: PairResult) -> str:
+    return pair.verdict.leader or ("a" if pair.verdict.overall.cluster_delta > 0 else "b")
 
 
 def _questions_that_decide(comparison: Comparison) -> int:

@@ -27,10 +27,13 @@ _LATEX_SPECIAL = {
     "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "−": "$-$",
+    "–": "--",
+    "…": r"\ldots{}",
 }
 # A spreadsheet runs a cell that begins like this as a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?( \[[-+\d., ]+\])?(; [\d/]+; [\d.–]+)?")
 
 
 @dataclass(frozen=True)

@@ -121,10 +121,11 @@ def ask(engine: Engine, query: LabelledQuery, k: int) -> Outcome:
     started = time.perf_counter()
     try:
         answer = engine.retrieve(query.text, k)
-    except Terminated:
+    except (KeyboardInterrupt, Terminated):
         raise
-    except (Exception, SystemExit) as error:
-        # An engine that calls sys.exit has failed on its query, and must not end the evaluation in silence.
+    except BaseException as error:
+        # An engine that calls sys.exit, or lets a CancelledError out, has failed on its query like any other: it must
+        # not end the evaluation in silence.
         return Outcome(query=query, seconds=time.perf_counter() - started, error=one_line(error))
     return Outcome(query=query, seconds=time.perf_counter() - started, answer=answer)
 

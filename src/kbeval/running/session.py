@@ -6,8 +6,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from kbeval.engines.base import BuildContext
 from kbeval.formats.dataset import corpus_hash, queries_hash
+from kbeval.formats.ids import trec_ids
 from kbeval.running.runner import ask_all
 from kbeval.running.save import save
 from kbeval.store import Store, open_store
@@ -68,6 +71,9 @@ def run_engines(
 
     The database is dropped when this returns or raises, also on an interruption.
     """
+    for ids in ([document.id for document in dataset.documents], [query.id for query in dataset.queries]):
+        # Before anything is asked: what an engine may return must be writable, or escaped.
+        trec_ids(pl.Series(ids, dtype=pl.String), escape=escape_ids)
     documents_hash, questions_hash = corpus_hash(dataset.documents), queries_hash(dataset.queries)
     known = {document.id for document in dataset.documents}
     finished = []

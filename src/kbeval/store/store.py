@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -141,11 +141,12 @@ def open_store(dsn: str | None = None) -> Iterator[Store]:
 
     atexit.register(close_late)
     try:
-        parameters, schema = backend.open()
-        facts |= _prepare(parameters)
-        store = Store(dsn=dsns.to_string(parameters), schema=schema, _facts=facts)
-        with _in_environment(store.dsn):
-            yield store
+        with _without_libpq_variables() if dsn is None else nullcontext():
+            parameters, schema = backend.open()
+            facts |= _prepare(parameters)
+            store = Store(dsn=dsns.to_string(parameters), schema=schema, _facts=facts)
+            with _in_environment(store.dsn):
+                yield store
     finally:
         backend.close()
         atexit.unregister(close_late)
@@ -163,6 +164,17 @@ def _prepare(parameters: dict[str, Any]) -> dict[str, str]:
         message = dsns.redact(str(error), parameters)
         raise KbevalError(f"cannot prepare the evaluation database: {message}") from None
     return {"postgres": postgres.split()[0], "pgvector": pgvector}  # Debian adds its own after a blank
+
+
+@contextmanager
+def _without_libpq_variables() -> Iterator[None]:
+    """Takes PGSERVICE, PGTZ and their like out of the environment: they are about the user's own servers."""
+    taken = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PG")}
+    try:
+        yield
+    finally:
+        for name, value in taken.items():
+            os.environ.setdefault(name, value)
 
 
 @contextmanager
