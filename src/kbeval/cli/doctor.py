@@ -26,9 +26,10 @@ def doctor(
     dataset: options.DatasetFolder = None,
     split: options.Split = "test",
     level: Annotated[
-        int, typer.Option("--relevance-level", min=1, help="From which grade on a document is relevant.")
-    ] = 1,
+        int | None, typer.Option("--relevance-level", min=1, help="From which grade on a document is relevant.")
+    ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="How to print the findings.")] = Format.TEXT,
+    config: options.Config = None,
 ) -> None:
     """Checks runs and judgments without writing anything: ties, ids on one side only, pytrec_eval's numbers.
 
@@ -36,11 +37,11 @@ def doctor(
     """
     import orjson
 
+    from kbeval.config import load_project
     from kbeval.doctor import examine
-    from kbeval.formats.dataset import load_dataset
 
-    documents = load_dataset(dataset, split).documents if dataset else []
-    reports = examine(qrels, runs, level=level, documents=documents)
+    at = level or load_project(config).settings.test_set.level
+    reports = examine(qrels, runs, level=at, dataset_folder=dataset, split=split)
     if output_format is Format.JSON:
         data = {"files": [report.as_dict() for report in reports]}
         typer.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode())
@@ -48,5 +49,5 @@ def doctor(
         for report in reports:
             typer.echo(report.file)
             for finding in report.findings:
-                typer.echo(f"  {finding.mark:<8} {' '.join(finding.text.split())}")
+                typer.echo(f"  {finding.mark:<8} {finding.text}")
     raise typer.Exit(EXIT_BROKEN if any(report.is_broken for report in reports) else 0)
