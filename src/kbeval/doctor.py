@@ -292,7 +292,7 @@ def _against(
         report.warn("own id", f"{text}, which some tools drop: {_some(answers)}", queries=answers)
     share = score_aligned(alignment, _JUDGED, level=level).means["judged@10"]
     lines = int(alignment.returned.sum())
-    unjudged = 1 - int(np.sum(alignment.grade >= 0)) / max(lines, 1)
+    unjudged = (lines - int(np.sum(alignment.grade >= 0))) / max(lines, 1)
     report.ok(
         "judged",
         f"judged@10 {share:.4f}; of all lines on judged queries {unjudged:.1%} name a document that nobody judged",

@@ -142,6 +142,7 @@ def test_an_engine_that_found_nothing_is_no_broken_file(files: Kbeval) -> None:
     found = checks(result)
     assert found["empty"]["text"] == "it found nothing on any question"
     assert found["missing"]["values"] == {"queries": ["d1", "q1", "q2", "q3"]}
+    assert found["judged"]["values"] == {"judged_at_10": 0, "unjudged": 0}
     assert found["pytrec_eval"]["values"]["largest"] == 0
 
 
@@ -204,6 +205,13 @@ def test_grades_that_pytrec_eval_would_count_through_for_minutes(files: Kbeval) 
     result = files("doctor", "--qrels", "big.txt", "good.trec", timeout=60)
     assert result.code == 0
     assert "grades up to 100000000" in result.out
+
+
+@pytest.mark.parametrize("level", [2**31 - 1, 10**11])
+def test_a_level_at_which_pytrec_eval_would_crash(files: Kbeval, level: int) -> None:
+    result = files("doctor", "--qrels", "qrels.txt", "good.trec", "--relevance-level", level, "--format", "json")
+    assert result.code == 0
+    assert checks(result)["pytrec_eval"]["values"]["largest"] == 0
 
 
 def test_missing_judgments_are_a_finding_and_the_runs_are_still_looked_at(files: Kbeval) -> None:

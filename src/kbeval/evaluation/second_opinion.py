@@ -146,4 +146,5 @@ def largest_difference(qrels: Qrels, run: Run, alignment: Alignment, *, level: i
 def _evaluator(judged: dict[str, dict[str, int]], measures: Iterable[str], level: int) -> Any:
     import pytrec_eval
 
-    return pytrec_eval.RelevanceEvaluator(judged, set(measures), relevance_level=level)
+    # A level above every grade is one like another, but a very high one crashes it.
+    return pytrec_eval.RelevanceEvaluator(judged, set(measures), relevance_level=min(level, HIGHEST_GRADE + 1))
