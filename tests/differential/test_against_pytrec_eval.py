@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from kbeval.evaluation.alignment import align, judge
-from kbeval.evaluation.metrics import parse_metric
+from kbeval.evaluation.metrics import parse_metrics
 from kbeval.evaluation.scoring import score_aligned
+from kbeval.evaluation.second_opinion import shared_metrics, values_by_pytrec_eval
 from plain_trec import qrels_from, run_from, text_of
 
 if TYPE_CHECKING:
@@ -17,51 +18,42 @@ if TYPE_CHECKING:
 
     from kbeval.model import Qrels, Run
 
-pytrec_eval = pytest.importorskip("pytrec_eval")
+pytest.importorskip("pytrec_eval")
 
-# Cut-offs ascend: trec_eval wants them so.
-MEASURES = {
-    "success.1,3,5,10,20",
-    "P.1,5,10,20",
-    "recall.1,5,10,20,100",
-    "recip_rank",
-    "map",
-    "map_cut.5,10,100",
-    "ndcg",
-    "ndcg_cut.1,5,10,100",
-    "Rprec",
-    "bpref",
-    "set_F",
+
+# METHOD's metrics that pytrec_eval has: without a cut-off, and with each one. It has no rbp.
+EXPECTED = {"mrr", "map", "ndcg", "r-precision", "f1", "bpref"} | {
+    f"{family}@{k}"
+    for family in ("hit_rate", "precision", "recall", "mrr", "map", "ndcg")
+    for k in (1, 3, 5, 10, 20, 100)
 }
 
 
-def rescored(run: Run) -> dict[str, dict[str, float]]:
-    """The run with scores n .. 1 in kbeval's order."""
-    found: dict[str, dict[str, float]] = {}
-    for (query,), lines in run.frame.group_by("query", maintain_order=True):
-        found[str(query)] = {document: float(len(lines) - i) for i, document in enumerate(lines["document"])}
-    return found
-
-
-def as_dict(qrels: Qrels) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for query, document, grade in qrels.frame.iter_rows():
-        found.setdefault(query, {})[document] = grade
-    return found
-
-
 def agree(qrels: Qrels, run: Run, level: int = 1) -> None:
-    evaluator = pytrec_eval.RelevanceEvaluator(as_dict(qrels), MEASURES, relevance_level=level)
-    theirs = evaluator.evaluate(rescored(run))
-    names = list(next(iter(theirs.values())))
-    assert len(names) == 27
-    metrics = [parse_metric(name) for name in names]
+    metrics = shared_metrics()
+    assert {metric.name for metric in metrics} == EXPECTED
+    theirs = values_by_pytrec_eval(qrels, run, metrics, level=level)
     for compiled in (False, True):
         ours = score_aligned(align(judge(qrels), run, compiled=compiled), metrics, level=level)
-        for name, metric in zip(names, metrics, strict=True):
-            # It leaves out queries that the run misses.
-            expected = [theirs.get(query, {}).get(name, 0.0) for query in ours.queries]
-            np.testing.assert_allclose(ours.values[metric.name], expected, rtol=0, atol=1e-9, err_msg=name)
+        for name in EXPECTED:
+            np.testing.assert_allclose(ours.values[name], theirs[name], rtol=0, atol=1e-9, err_msg=name)
+
+
+def test_what_pytrec_eval_says_on_a_list_worked_out_by_hand() -> None:
+    # q1: d9 stands above d1 by its id, and d2 follows; d1 and d2 are its relevant ones. q2 is missing. z is no query.
+    qrels = qrels_from("q1 0 d1 2\nq1 0 d2 1\nq2 0 d3 1")
+    run = run_from("q1 Q0 d1 0 2 t\nq1 Q0 d9 0 2 t\nq1 Q0 d2 0 1 t\nz Q0 d1 0 1 t")
+    values = values_by_pytrec_eval(qrels, run, parse_metrics("mrr,mrr@1,mrr@3,recall@3,map,P_1,ndcg"))
+    ndcg = (2 / np.log2(3) + 1 / np.log2(4)) / (2 / np.log2(2) + 1 / np.log2(3))
+    assert {name: column.tolist() for name, column in values.items()} == {
+        "mrr": [0.5, 0],
+        "mrr@1": [0, 0],
+        "mrr@3": [0.5, 0],
+        "recall@3": [1, 0],
+        "map": [pytest.approx((1 / 2 + 2 / 3) / 2), 0],
+        "precision@1": [0, 0],
+        "ndcg": [pytest.approx(ndcg), 0],
+    }
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,9 @@ def doctor(
 
     from kbeval.config import load_project
     from kbeval.doctor import examine
-    from kbeval.formats.dataset import load_dataset
 
-    documents = load_dataset(dataset, split).documents if dataset else []
     at = level or load_project(config).settings.test_set.level
-    reports = examine(qrels, runs, level=at, documents=documents)
+    reports = examine(qrels, runs, level=at, dataset_folder=dataset, split=split)
     if output_format is Format.JSON:
         data = {"files": [report.as_dict() for report in reports]}
         typer.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode())
@@ -52,5 +50,5 @@ def doctor(
         for report in reports:
             typer.echo(report.file)
             for finding in report.findings:
-                typer.echo(f"  {finding.mark:<8} {' '.join(finding.text.split())}")
+                typer.echo(f"  {finding.mark:<8} {finding.text}")
     raise typer.Exit(EXIT_BROKEN if any(report.is_broken for report in reports) else 0)

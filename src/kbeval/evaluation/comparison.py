@@ -275,9 +275,9 @@ def compare_runs(
     compiled = pays_to_compile(len(judgments.queries) * len(sources), sum(source.lines() for source in sources))
     Thread(target=_prepare, args=(options.metrics, compiled), daemon=True).start()
     for source in sources:
-        run = _read(source)
+        run = read_source(source)
         alignment = align(
-            judgments, run, test_set.domains, compiled=compiled, may_be_empty=_found_nothing(source.sidecar)
+            judgments, run, test_set.domains, compiled=compiled, may_be_empty=found_nothing(source.sidecar)
         )
         longest[source.name] = int(alignment.returned.max())
         warnings += [w if w.startswith(f"{source.name}:") else f"{source.name}: {w}" for w in run.warnings]
@@ -304,13 +304,14 @@ def _prepare(metrics: Sequence[Metric], compiled: bool) -> None:
     paired_t_test()
 
 
-def _found_nothing(sidecar: Sidecar | None) -> bool:
+def found_nothing(sidecar: Sidecar | None) -> bool:
     """Whether a sidecar says that the engine worked, and answered no question with anything: a result, not a fault."""
     return sidecar is not None and sidecar.counts.get("answered") == 0 and sidecar.counts.get("empty", 0) > 0
 
 
-def _read(source: RunSource) -> Run:
-    if _found_nothing(source.sidecar):
+def read_source(source: RunSource) -> Run:
+    """Reads a run as its sidecar says: escaped ids decoded, and no line where the engine found nothing."""
+    if found_nothing(source.sidecar):
         schema = {"query": pl.String, "document": pl.String, "score": pl.Float64}
         return Run(name=source.name, frame=pl.DataFrame(schema=schema), warnings=("it found nothing on any question",))
     run = source.origin if isinstance(source.origin, Run) else read_run(source.origin, source.name)
