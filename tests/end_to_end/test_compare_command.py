@@ -104,10 +104,6 @@ def test_names_of_equal_files_and_parquet(runs: Kbeval) -> None:
     assert frame.height == 20
 
 
-@pytest.mark.parametrize(
-    ("metrics", "message"),
-    [("nDCG", None), ("ndgc@10", "ndcg"), ("rbp", "persistence"), ("precision", "cut-off"), ("ndcg(rel=2)", "level")],
-)
 def test_runs_of_one_layout_are_named_by_as_many_folders_as_it_takes(runs: Kbeval) -> None:
     for folder in ("x/runs", "y/runs"):
         (runs.folder / folder).mkdir(parents=True)
@@ -167,6 +163,10 @@ def test_the_check_of_a_verdict_is_seen_from_the_same_side_as_the_verdict(runs: 
     assert "do not point the other way (+0.500), so the verdict stands" in out
 
 
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [("nDCG", None), ("ndgc@10", "ndcg"), ("rbp", "persistence"), ("precision", "cut-off"), ("ndcg(rel=2)", "level")],
+)
 def test_metrics_by_any_name_or_a_refusal(runs: Kbeval, metrics: str, message: str | None) -> None:
     arguments = ("compare", "a.trec", "--qrels", "qrels.txt", "--metrics", metrics)
     if message is None:
