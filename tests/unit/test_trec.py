@@ -536,8 +536,10 @@ def test_equal_names_get_their_folder_in_front(tmp_path: Path, monkeypatch: pyte
     assert run_names(["x/a.trec", "b.trec", "y/a.run.gz", "a.txt"]) == ["x/a", "b", "y/a", "here/a"]
 
 
-def test_names_that_stay_equal_are_refused() -> None:
-    with pytest.raises(KbevalError, match="2 runs are named 'x/a'"):
-        run_names(["1/x/a.trec", "2/x/a.trec", "b.trec"])
+def test_equal_names_get_as_many_folders_as_it_takes() -> None:
+    assert run_names(["1/x/a.trec", "2/x/a.trec", "b.trec"]) == ["1/x/a", "2/x/a", "b"]
+
+
+def test_one_file_given_twice_is_refused() -> None:
     with pytest.raises(KbevalError, match="2 runs are named"):
         run_names(["a.trec", "./a.trec"])
