@@ -100,7 +100,7 @@ def test_questions_are_read_as_they_were_written(tmp_path: Path) -> None:
     [
         ('{"format": 1,\n "questions": [}', "q.json, line 2: expected JSON"),
         ('{"format": 9, "questions": []}', 'expected an object with "format": 1'),
-        ('{"format": 1, "questions": [{"id": "q1"}]}', "in question 1: text"),
+        ('{"format": 1, "questions": [{"id": "q1"}]}', "in question 1: the key 'text', found none"),
         (
             '{"format": 1, "questions": [{"id": "q", "txet": "x", "text": "x", "gold_chunks": {}, '
             '"gold_documents": {"d": 1}, "source": "authored"}]}',
