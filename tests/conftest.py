@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# A deadline would fail a test for the machine's being busy.
+hypothesis.settings.register_profile("kbeval", deadline=None)
+hypothesis.settings.load_profile("kbeval")
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -363,7 +363,11 @@ def plain_jsonl(data: bytes, text_may_be_null: bool) -> Rows:
         if good:
             identifier, content, metadata = values.get("_id"), values["text"], values.get("metadata")
             good = (
-                (type(identifier) is int or (isinstance(identifier, str) and identifier.strip(" \t\r\n\v\f") != ""))
+                # A whole number beyond 64 bits could not be kept exactly, and is refused.
+                (
+                    (type(identifier) is int and -(2**63) <= identifier < 2**64)
+                    or (isinstance(identifier, str) and identifier.strip(" \t\r\n\v\f") != "")
+                )
                 and (isinstance(content, str) or (content is None and text_may_be_null))
                 and (metadata is None or isinstance(metadata, dict))
                 and (not text_may_be_null or isinstance(values.get("title", ""), str | None))

@@ -445,7 +445,7 @@ def test_a_run_without_a_row_is_an_empty_file(file: Path) -> None:
     assert file.read_bytes() == b""
 
 
-@settings(max_examples=40)  # each waits for the disk
+@settings(max_examples=40, deadline=None)  # each waits for the disk
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=12))
 def test_what_is_written_reads_back_in_the_same_order(scores: list[float]) -> None:
     ranking = [("q", f"d{place * 7 % len(scores)}x{place}", score) for place, score in enumerate(scores)]
@@ -487,7 +487,7 @@ def qrels_of(rows: list[tuple[str, str, int]]) -> Qrels:
     return Qrels(pl.DataFrame(rows, schema=schema, orient="row"))
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.sets(st.tuples(identifiers, identifiers), min_size=1, max_size=6))
 def test_escaped_ids_read_back_as_they_were(pairs: set[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
