@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from ranx.statistical_tests import paired_student_t_test
 from scipy import stats
 
-from kbeval.evaluation.statistics import bca_interval, cluster_means, gail_simon, paired, sign_flip
+from kbeval.evaluation.statistics import bca_interval, cluster_means, gail_simon, paired, plain_paired_t, sign_flip
 from kbeval.evaluation.statistics.bca import _resampled_sums
 from kbeval.evaluation.statistics.paired import minimum_detectable_difference
 from kbeval.evaluation.statistics.sign_flip import SEED
@@ -37,6 +38,24 @@ def test_independent_questions_are_a_paired_t_test(size: int, seed: int, lift: f
     assert result.p == pytest.approx(oracle.pvalue, rel=1e-9)
     assert result.ci95 == pytest.approx((interval.low, interval.high), abs=1e-12)
     assert result.delta == pytest.approx(a.mean() - b.mean(), abs=1e-14)
+
+
+@pytest.mark.parametrize(("size", "seed", "lift"), [(2, 1, 0.0), (9, 2, 0.1), (120, 3, 0.05), (7_000, 4, 0.0)])
+def test_the_plain_t_test_is_ranxs(size: int, seed: int, lift: float) -> None:
+    a, b = reciprocal_ranks(size, seed, lift)
+    p, _ = paired_student_t_test(a, b)
+    assert plain_paired_t(a, b) == pytest.approx(p, rel=1e-9)
+    assert plain_paired_t(b, a) == plain_paired_t(a, b)
+
+
+def test_the_plain_t_test_by_hand() -> None:
+    # Differences 1, 2, 3: t = 2 / (1 / sqrt(3)) = 3.4641 with 2 degrees of freedom. There the two-sided p is
+    # 1 - t / sqrt(t^2 + 2) = 1 - sqrt(12 / 14). A question without a value is no question.
+    a, b = np.array([2.0, 4.0, 6.0, np.nan]), np.array([1.0, 2.0, 3.0, np.nan])
+    assert plain_paired_t(a, b) == pytest.approx(1 - np.sqrt(12 / 14), rel=1e-12)
+    assert plain_paired_t(a, a) == 1.0
+    assert plain_paired_t(a[:1], b[:1]) is None
+    assert plain_paired_t(a[:3], a[:3] - 0.1) is None  # no spread
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -152,6 +171,11 @@ def test_kbeval_itself_leaves_scipy_stats_alone() -> None:
         "v.verdict(x, 0 * x, ['near', 'far'] * 15, np.arange(30))\n"
         "from kbeval.evaluation.statistics import bca_interval\n"
         "bca_interval(x)\n"
-        "assert 'scipy.special' in sys.modules and 'scipy.stats' not in sys.modules\n"
+        "assert 'scipy.special._ufuncs' in sys.modules\n"
+        "assert not {'scipy.stats', 'scipy.special._basic'} & set(sys.modules)\n"
+        "import scipy.special\n"  # is whole for whoever wants it
+        "assert scipy.special.comb(5, 2) == 10 and scipy.version.version == scipy.__version__\n"
+        "from scipy import stats\n"
+        "assert abs(stats.ttest_1samp([1, 2, 3], 0).pvalue - 0.0741799) < 1e-6\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -26,7 +26,6 @@ import numpy as np
 lists = [np.array([[1.0, 1.0]])], [np.array([[0.0], [1.0]])]
 mrr = ranx_kernels.evaluate("reciprocal_rank", *lists, 0, 1, compiled={compiled})
 assert mrr.tolist() == [0.5], mrr
-ranx_kernels.paired_t_test()
 assert settings() == before
 assert dict(os.environ) == environment
 """
@@ -93,13 +92,6 @@ def test_a_module_that_is_not_there_is_an_import_error() -> None:
     for name in ("ranx.metrics.nothing", "nothing_at_all.metrics", "ranx.nothing.metrics"):
         with pytest.raises(ImportError):
             import_alone(name)
-
-
-def test_the_t_test_is_ranxs() -> None:
-    # Differences 1, 2, 3: t = 2 / (1 / sqrt(3)) = 3.4641 with 2 degrees of freedom. There the two-sided p is
-    # 1 - t / sqrt(t^2 + 2) = 1 - sqrt(12 / 14).
-    p, _ = ranx_kernels.paired_t_test()(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))
-    assert p == pytest.approx(1 - np.sqrt(12 / 14), rel=1e-12)
 
 
 def test_compiled_and_uncompiled_values_agree_but_for_the_last_bits() -> None:

@@ -15,7 +15,7 @@ from kbeval.errors import KbevalError
 from kbeval.evaluation.alignment import align, judge
 from kbeval.evaluation.chance import chance
 from kbeval.evaluation.metrics import Metric, parse_metric
-from kbeval.evaluation.ranx_kernels import paired_t_test, pays_to_compile
+from kbeval.evaluation.ranx_kernels import pays_to_compile
 from kbeval.evaluation.scoring import score_aligned, warm_up
 from kbeval.evaluation.statistics import (
     PairStatistics,
@@ -25,7 +25,9 @@ from kbeval.evaluation.statistics import (
     holm_levels,
     intervals_differ,
     paired,
+    plain_paired_t,
 )
+from kbeval.evaluation.statistics.distributions import ufuncs
 from kbeval.evaluation.ties import Ties, find_ties
 from kbeval.evaluation.verdicts import Verdict, mean_over_styles, verdict
 from kbeval.formats.trec import read_run, unescape_id
@@ -301,7 +303,7 @@ def compare_runs(
 def _prepare(metrics: Sequence[Metric], compiled: bool) -> None:
     """Imports and compiles what will be needed, while polars reads files on the other processors."""
     warm_up(metrics, compiled=compiled)
-    paired_t_test()
+    ufuncs()
 
 
 def found_nothing(sidecar: Sidecar | None) -> bool:
@@ -410,7 +412,7 @@ def _pairs(test_set: TestSet, results: Sequence[RunResult], options: Options) ->
             a=a.name,
             b=b.name,
             cells=cell,
-            p_paired_t={name: plain_t_test(a.values[name], b.values[name]) for name in cell},
+            p_paired_t={name: plain_paired_t(a.values[name], b.values[name]) for name in cell},
             p_adjusted=adjusted,
             level=level,
             without_errors=_without_errors(a, b, test_set, options, family),
@@ -459,17 +461,6 @@ def statistics(
         family=family,
         randomise=metric == options.primary,
     )
-
-
-def plain_t_test(a: NDArray[np.float64], b: NDArray[np.float64]) -> float | None:
-    """ranx's paired t-test over queries, which assumes that they are independent; none where it is undefined."""
-    known = ~np.isnan(a)
-    differences = a[known] - b[known]
-    if not differences.any():
-        return 1.0
-    if len(differences) < 2 or np.ptp(differences) == 0:
-        return None
-    return float(paired_t_test()(a[known], b[known])[0])
 
 
 def _without_errors(

@@ -24,7 +24,7 @@ class _Deferred(ModuleType):
     def __getattr__(self, name: str) -> Any:
         # Tools that look through sys.modules ask every module for its __file__, __warningregistry__ and so
         # on.
-        if not name.startswith("__") or name == "__all__":
+        if not name.startswith("__") or name in {"__all__", "__version__"}:
             with _lock:  # another thread waits until the package is whole
                 # What the package imports while it runs sees it half done, as always.
                 if type(self) is _Deferred and self.__name__ not in _running:

@@ -9,7 +9,7 @@ from kbeval.evaluation.statistics.bca import bca_interval, intervals_differ
 from kbeval.evaluation.statistics.crossing import Crossing, gail_simon
 from kbeval.evaluation.statistics.family import Detectable, detectable, holm, holm_levels
 from kbeval.evaluation.statistics.non_inferiority import non_inferior, probability_unchanged_passes
-from kbeval.evaluation.statistics.paired import ALPHA, MIN_NONZERO_CLUSTERS, PairStatistics, paired
+from kbeval.evaluation.statistics.paired import ALPHA, MIN_NONZERO_CLUSTERS, PairStatistics, paired, plain_paired_t
 from kbeval.evaluation.statistics.sign_flip import SEED, sign_flip
 from kbeval.evaluation.statistics.units import cluster_means
 
@@ -29,6 +29,7 @@ __all__ = [
     "intervals_differ",
     "non_inferior",
     "paired",
+    "plain_paired_t",
     "probability_unchanged_passes",
     "sign_flip",
 ]

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RESAMPLES = 9_999
-BATCH = 1 << 20
-"""Drawn differences held at a time: 8 MB."""
+BATCH = 1 << 17
+"""Drawn differences held at a time: 1 MB, which the processor's cache holds."""
 NOTICEABLE = 0.1
 """Share of the t interval's width by which an end has to differ to be worth a word."""
 
@@ -28,7 +28,7 @@ def bca_interval(
 
     Whole clusters are drawn with replacement. The bias correction takes half of the resamples that equal the
     observed mean; the acceleration is the jackknife's, for a mean a sixth of its skewness over the root of n.
-    It costs ``resamples`` draws of every cluster (half a second for 7,000 clusters), so it is for the pairs
+    It costs ``resamples`` draws of every cluster (a third of a second for 7,000 clusters), so it is for the pairs
     that are shown, and for the hundreds of clusters at which it can tell more than the t interval.
 
     Args:
@@ -81,6 +81,8 @@ def _resampled_sums(values: NDArray[np.int64], resamples: int, seed: int) -> NDA
         # 32 random bits times the count, shifted down: uniform to one part in 2 ** 32 for each value
         wanted = batch * values.size
         bits = source.random_raw(-(-wanted // 2)).view(np.uint32)[:wanted]
-        chosen = np.multiply(bits, values.size, dtype=np.int64) >> 32
-        sums[start : start + batch] = values[chosen].reshape(batch, values.size).sum(axis=1)
+        chosen = np.multiply(bits, values.size, dtype=np.int64)
+        chosen >>= 32
+        # no index can be out of bounds: "clip" only saves the check
+        sums[start : start + batch] = values.take(chosen, mode="clip").reshape(batch, values.size).sum(axis=1)
     return sums

@@ -162,6 +162,28 @@ def paired(
     )
 
 
+def plain_paired_t(a: ArrayLike, b: ArrayLike) -> float | None:
+    """The two-sided p of a paired t-test over questions, which takes them for independent: ranx's, SciPy's ttest_rel.
+
+    Args:
+        a, b: shape (questions,): a metric's values for either engine, aligned; questions without a value (nan) are
+            left out.
+
+    Returns:
+        1 where no question differs; None where it is undefined: one question, or differences without spread.
+    """
+    differences = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
+    differences = differences[~np.isnan(differences)]
+    count = differences.size
+    if not differences.any():
+        return 1.0
+    if count < 2 or np.ptp(differences) <= ZERO:
+        return None
+    mean = math.fsum(differences) / count
+    deviation = math.sqrt(math.fsum((differences - mean) ** 2) / (count - 1))
+    return min(1.0, 2 * t_cdf(-abs(mean) / (deviation / math.sqrt(count)), count - 1))
+
+
 def minimum_detectable_difference(standard_error: float, clusters: int, *, level: float) -> float:
     """The true difference that a two-sided t test at ``level`` finds with a probability of .80 (METHOD 4).
 
