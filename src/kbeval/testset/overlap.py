@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
 # What questions are built of, whatever they are about: it would dilute the overlap of a question that asks "how do
 # I" against one that names things. English question words, auxiliaries and personal pronouns, all of each class.
-_CLASSES = (
-    "what which who whom whose when where why how",
-    "am is are was were be been being do does did doing have has had having",
-    "can could may might must shall should will would",
-    "i me my mine we us our ours you your yours he him his she her hers it its they them their theirs",
+QUESTION_WORDS = frozenset(
+    word
+    for words in (
+        "what which who whom whose when where why how",
+        "am is are was were be been being do does did doing have has had having",
+        "can could may might must shall should will would",
+        "i me my mine we us our ours you your yours he him his she her hers it its they them their theirs",
+    )
+    for word in words.split()
 )
-QUESTION_WORDS = frozenset(word for words in _CLASSES for word in words.split())
 
 _LEFT_OUT = STOP_WORDS | QUESTION_WORDS
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -10,15 +11,19 @@ from kbeval.corpus.chunking import chunk_document, text_hash
 from kbeval.corpus.providers import provider
 from kbeval.errors import KbevalError
 from kbeval.formats.dataset import Dataset, load_dataset
+from kbeval.formats.labels import read_labels
 from kbeval.formats.questions import read_questions
 from kbeval.model import LabelledQuery, Qrels
+from kbeval.testset.labels import judged
+from kbeval.testset.overlap import best_overlap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from kbeval.config import Project
-    from kbeval.model import Document, Question
+    from kbeval.model import Document, Label, Question
+    from kbeval.testset.labels import Judged
 
 
 def open_dataset(project: Project, folder: Path | None, split: str = "test") -> Dataset:
@@ -28,10 +33,10 @@ def open_dataset(project: Project, folder: Path | None, split: str = "test") -> 
     files are read.
     """
     if folder is not None:
-        return load_dataset(folder, split)
+        return with_overlaps(load_dataset(folder, split))
     cache = project.path(project.settings.test_set.questions)
     if not cache.exists() and (project.root / "qrels").is_dir() and any((project.root / "qrels").iterdir()):
-        return load_dataset(project.root, split)
+        return with_overlaps(load_dataset(project.root, split))
     if project.file is None and not cache.exists():
         raise KbevalError(
             f"{project.root}: expected a kbeval project (a kbeval.toml, or {project.settings.test_set.questions}), "
@@ -40,8 +45,13 @@ def open_dataset(project: Project, folder: Path | None, split: str = "test") -> 
     return project_dataset(project)
 
 
+def level_of(project: Project, dataset: Dataset, asked: int | None = None) -> int:
+    """From which grade on a document is relevant: what the user asks for, else the settings, else the data set."""
+    return asked or project.settings.test_set.level or dataset.level
+
+
 def project_dataset(project: Project) -> Dataset:
-    """Builds the data set from the corpus provider and the cache of questions.
+    """Builds the data set from the corpus provider, the cache of questions, and the labels beside it.
 
     Raises:
         KbevalError: the corpus is empty or holds an id twice, a question names a document that is not there, or
@@ -59,23 +69,53 @@ def project_dataset(project: Project) -> Dataset:
     questions = sorted(read_questions(cache), key=lambda question: question.id)
     if not questions:
         raise KbevalError(f"{project.settings.test_set.questions}: expected at least one question, found none")
+    labels = read_labels(project.path(project.settings.test_set.labels))
+    there = [label for label in labels if label.document in documents]
+    weighed = judged(questions, there, level=project.settings.test_set.level)
     for question in questions:
         _check(question, documents, project.settings.test_set.questions)
-    moved = _moved(questions, documents, corpus.chunk_words, corpus.chunk_overlap)
-    warnings: tuple[str, ...] = ()
+    warnings = list(_odd_labels(labels, there, {question.id for question in questions}))
+    chunks = _GoldChunks(documents, corpus.chunk_words, corpus.chunk_overlap)
+    moved = [question.id for question in questions if not chunks.holds(question)]
     if moved:
-        warnings = (
-            f"the text of the gold chunks of {len(moved)} questions has changed since they were written: "
-            f"{', '.join(moved[:5])}{', ...' if len(moved) > 5 else ''}",
+        warnings.append(
+            f"the text of the gold chunks of {len(moved)} questions has changed since they were written: {_some(moved)}"
+        )
+    judged_queries = {query for query, _ in weighed.grades}
+    unlabelled = [q.id for q in questions if q.answerable and q.id not in judged_queries]
+    if unlabelled:
+        warnings.append(
+            f"{len(unlabelled)} questions are in no metric, as nobody has said yet what answers them: "
+            f"{_some(unlabelled)}"
+        )
+    if not judged_queries:
+        raise KbevalError(
+            f"{project.settings.test_set.questions}: expected at least one question with a gold document or a label, "
+            f"found none in {len(questions)}"
         )
     return Dataset(
         folder=project.root,
         name=project.root.name,
         documents=list(documents.values()),
-        queries=[_labelled(question) for question in questions],
-        qrels=_qrels(questions),
-        warnings=warnings,
+        queries=[_labelled(question, weighed, chunks) for question in questions if question.id in judged_queries],
+        qrels=_qrels(weighed),
+        warnings=tuple(warnings),
+        unanswerable=[_labelled(question, weighed, chunks) for question in questions if not question.answerable],
+        level=weighed.level,
+        judged_by_runs=weighed.by_runs,
+        disputed=weighed.disputed,
     )
+
+
+def _some(ids: Sequence[str]) -> str:
+    return f"{', '.join(ids[:5])}{', ...' if len(ids) > 5 else ''}"
+
+
+def _odd_labels(labels: Sequence[Label], there: Sequence[Label], questions: set[str]) -> Iterator[str]:
+    if gone := sorted({label.document for label in labels} - {label.document for label in there}):
+        yield f"labels of {len(gone)} documents that are not in the corpus are not used: {_some(gone)}"
+    if gone := sorted({label.query for label in labels} - questions):
+        yield f"labels of {len(gone)} questions that are not in the cache are not used: {_some(gone)}"
 
 
 def _check(question: Question, documents: dict[str, Document], cache: str) -> None:
@@ -90,35 +130,67 @@ def _check(question: Question, documents: dict[str, Document], cache: str) -> No
         )
 
 
-def _moved(questions: Sequence[Question], documents: dict[str, Document], words: int, overlap: int) -> list[str]:
-    """The questions with a gold chunk whose text is no longer in its document."""
-    hashes: dict[str, set[str]] = {}
-    moved = []
-    for question in questions:
-        gold = [document for document in question.gold_documents if document in documents]
-        for document in gold:
-            if document not in hashes:
-                chunks = chunk_document(documents[document], words=words, overlap=overlap)
-                hashes[document] = {text_hash(chunk.text) for chunk in chunks}
-        there = set().union(*(hashes[document] for document in gold))
-        if not set(question.gold_chunks.values()) <= there:
-            moved.append(question.id)
-    return moved
+class _GoldChunks:
+    """The texts that questions were written from, found by their hashes, whatever number they have now."""
+
+    def __init__(self, documents: dict[str, Document], words: int, overlap: int) -> None:
+        self._documents = documents
+        self._words = words
+        self._overlap = overlap
+        self._texts: dict[str, dict[str, str]] = {}
+
+    def holds(self, question: Question) -> bool:
+        """Whether every gold chunk of the question is still in one of its gold documents."""
+        there = {hashed for document in question.gold_documents for hashed in self._of(document)}
+        return set(question.gold_chunks.values()) <= there
+
+    def texts(self, question: Question) -> list[str]:
+        """The gold chunks' texts; where none is found, the gold documents'."""
+        there = {hashed: text for document in question.gold_documents for hashed, text in self._of(document).items()}
+        found = [there[hashed] for hashed in question.gold_chunks.values() if hashed in there]
+        return found or [self._documents[document].text for document in question.gold_documents]
+
+    def _of(self, document: str) -> dict[str, str]:
+        if document not in self._texts:
+            chunks = chunk_document(self._documents[document], words=self._words, overlap=self._overlap)
+            self._texts[document] = {text_hash(chunk.text): chunk.text for chunk in chunks}
+        return self._texts[document]
 
 
-def _labelled(question: Question) -> LabelledQuery:
+def with_overlaps(dataset: Dataset) -> Dataset:
+    """The data set with each question's lexical overlap with its gold documents, where its file does not say it."""
+    texts = {document.id: document.text for document in dataset.documents}
+    queries = [
+        query
+        if query.overlap is not None
+        else replace(query, overlap=_overlap(query.text, [texts[d] for d in query.relevant if d in texts]))
+        for query in dataset.queries
+    ]
+    return replace(dataset, queries=queries)
+
+
+def _overlap(question: str, texts: Sequence[str]) -> float | None:
+    """The overlap with the gold text that shares the most, to the 4 decimals that a file holds; none without gold."""
+    return round(best_overlap(question, texts), 4) if texts else None
+
+
+def _labelled(question: Question, weighed: Judged, chunks: _GoldChunks) -> LabelledQuery:
+    relevant = weighed.relevant.get(question.id, {})
     return LabelledQuery(
         id=question.id,
         text=question.text,
-        relevant=question.gold_documents,
+        relevant=relevant,
         source=question.source,
         style=question.style,
         domain=question.domain,
         provenance={**question.provenance, "gold_chunks": dict(question.gold_chunks)},
+        answerable=question.answerable,
+        overlap=question.overlap if question.overlap is not None else _overlap(question.text, chunks.texts(question)),
+        added=weighed.added.get(question.id, ()),
     )
 
 
-def _qrels(questions: Sequence[Question]) -> Qrels:
-    rows = [(q.id, document, grade) for q in questions for document, grade in q.gold_documents.items()]
+def _qrels(weighed: Judged) -> Qrels:
+    rows = [(query, document, grade) for (query, document), grade in weighed.grades.items()]
     frame = pl.DataFrame(rows, schema={"query": pl.String, "document": pl.String, "grade": pl.Int64}, orient="row")
     return Qrels(frame.sort(["query", "grade", "document"], descending=[False, True, True]))
