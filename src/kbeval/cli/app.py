@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from kbeval._version import __version__
-from kbeval.cli import compare, doctor, evaluate, export, init, run
+from kbeval.cli import compare, doctor, evaluate, export, init, run, twins
 from kbeval.errors import KbevalError
 from kbeval.signals import interruptible
 
@@ -36,6 +36,7 @@ app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("evaluate")(evaluate.evaluate)
 app.command("doctor")(doctor.doctor)
+app.command("twins")(twins.twins)
 
 
 def _version(asked: bool) -> None:

@@ -1,20 +1,20 @@
 """Near-duplicate passages in different documents: candidates for a second right answer, no more (METHOD 6).
 
 A passage is compared by its word shingles (Broder, "On the resemblance and containment of documents", 1997) and never
-by an engine's embedder, which would decide about its own score. The comparison is exact: pairs are found by the
-prefix filter of set-similarity joins (Chaudhuri, Ganti and Kaushik, ICDE 2006), which loses none, and not by samples
-of hashes, which lose some and find others at another seed.
+by an engine's embedder, which would decide about its own score. The comparison is exact, over an
+index of which documents hold which shingle, and not by samples of hashes (MinHash), which lose some pairs and find
+others at another seed: 100,000 chunks take a minute.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from kbeval.model import Chunk
 
@@ -29,7 +29,7 @@ SHINGLE_WORDS = 4
 """As in Manning, Raghavan and Schütze's chapter on near-duplicates: long enough that chance phrases are rare."""
 
 LEAST_SHINGLES = 8
-"""A passage with fewer says too little to be a twin: "See also: Refunds" stands everywhere."""
+"""A passage with fewer is not looked for elsewhere: "See also: Refunds" stands everywhere."""
 
 THRESHOLD = 0.5
 """From which share of its shingles on a passage counts as found again."""
@@ -39,7 +39,6 @@ MOST_DOCUMENTS = 50
 where every page ends with the same footer."""
 
 _WORD = re.compile(r"\w+")
-_BLOCK = 2_000  # passages compared at a time, which bounds the memory
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplying by it loses nothing modulo 2**64
 
 
@@ -92,17 +91,15 @@ def find_near_duplicates(chunks: Iterable[Chunk], threshold: float = THRESHOLD) 
     if not 0 < threshold <= 1:
         raise ValueError(f"threshold must be above 0 and at most 1, found {threshold}")
     listed = list(chunks)
-    table = _shingles(listed)
     best: dict[tuple[str, str], float] = {}
-    crowded: list[str] = []
-    for found in _blocks(table, threshold, crowded, listed):
-        for first, second, similarity in found:
-            ids = sorted((listed[first].id, listed[second].id), key=str.encode)
-            pair = (ids[0], ids[1])
-            best[pair] = max(similarity, best.get(pair, 0.0))
+    crowded: list[int] = []
+    for first, second, similarity in _recurring(_Index(listed), threshold, crowded):
+        ids = sorted((listed[first].id, listed[second].id), key=str.encode)
+        pair = (ids[0], ids[1])
+        best[pair] = max(similarity, best.get(pair, 0.0))
     pairs = [NearDuplicate(*pair, similarity) for pair, similarity in best.items()]
     pairs.sort(key=lambda pair: (-pair.similarity, pair.chunk.encode(), pair.other.encode()))
-    return Findings(pairs, tuple(sorted(crowded, key=str.encode)))
+    return Findings(pairs, tuple(sorted((listed[unit].id for unit in crowded), key=str.encode)))
 
 
 def twin_candidates(
@@ -117,12 +114,19 @@ def twin_candidates(
         By query id, then most similar first; a document once a query, at its most similar chunk.
     """
     listed = list(chunks)
-    document_of = {chunk.id: chunk.document_id for chunk in listed}
-    questions = list(questions)
-    of_chunk = _neighbours(near_duplicates(listed, threshold))
+    return candidates_among(questions, listed, near_duplicates(listed, threshold), threshold)
+
+
+def candidates_among(
+    questions: Iterable[Question], chunks: Sequence[Chunk], pairs: Iterable[NearDuplicate], threshold: float = THRESHOLD
+) -> list[TwinCandidate]:
+    """As ``twin_candidates``, where the near-duplicates of the chunks are at hand already."""
+    document_of = {chunk.id: chunk.document_id for chunk in chunks}
+    questions = [question for question in questions if question.gold_documents]
+    of_chunk = _neighbours(pairs)
     of_document: Mapping[str, list[tuple[str, float]]] = {}
     if any(not question.gold_chunks for question in questions):
-        of_document = _neighbours(near_duplicates(_wholes(listed), threshold))
+        of_document = _neighbours(near_duplicates(_wholes(chunks), threshold))
     candidates: list[TwinCandidate] = []
     for question in questions:
         found: dict[str, TwinCandidate] = {}
@@ -156,91 +160,77 @@ def _wholes(chunks: Sequence[Chunk]) -> Iterator[Chunk]:
         yield Chunk(id=document, document_id=document, text="\n\n".join(parts))
 
 
-def _shingles(chunks: Sequence[Chunk]) -> pl.DataFrame:
-    """Each distinct shingle of each chunk: columns unit (place of the chunk), document (number), shingle (hash)."""
-    vocabulary: dict[str, int] = {}
-    numbers: dict[str, int] = {}
-    units: list[NDArray[np.uint32]] = []
-    hashes: list[NDArray[np.uint64]] = []
-    documents = np.array([numbers.setdefault(chunk.document_id, len(numbers)) for chunk in chunks], dtype=np.uint32)
-    for place, chunk in enumerate(chunks):
-        words = [vocabulary.setdefault(word, len(vocabulary)) for word in _WORD.findall(chunk.text.lower())]
-        if len(words) < SHINGLE_WORDS:
-            continue
-        distinct = np.unique(_hashed(np.array(words, dtype=np.uint64)))
-        if len(distinct) >= LEAST_SHINGLES:
-            hashes.append(distinct)
-            units.append(np.full(len(distinct), place, dtype=np.uint32))
-    unit = np.concatenate(units) if units else np.empty(0, dtype=np.uint32)
-    shingle = np.concatenate(hashes) if hashes else np.empty(0, dtype=np.uint64)
-    return pl.DataFrame({"unit": unit, "document": documents[unit], "shingle": shingle})
+class _Index:
+    """Which shingles each chunk holds, and which documents hold each shingle, all known by number."""
+
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self.documents: dict[str, int] = {}
+        self.of_unit = [self.documents.setdefault(chunk.document_id, len(self.documents)) for chunk in chunks]
+        self.units: list[list[int]] = [[] for _ in self.documents]
+        for unit, document in enumerate(self.of_unit):
+            self.units[document].append(unit)
+        hashes = list(_hashes(chunks))
+        self._unit_starts = _starts(np.array([len(each) for each in hashes]))
+        distinct, numbers = np.unique(np.concatenate([*hashes, np.empty(0, np.uint64)]), return_inverse=True)
+        self._shingles = numbers.astype(np.int64)
+        owners = np.repeat(np.array(self.of_unit, dtype=np.int64), np.diff(self._unit_starts))
+        # A document's windows overlap: each of its shingles once.
+        count = max(len(self.documents), 1)
+        by_shingle = np.unique(self._shingles * count + owners)
+        self._postings = (by_shingle % count).astype(np.int32)
+        self.spread = np.bincount(by_shingle // count, minlength=len(distinct))
+        self._posting_starts = _starts(self.spread)
+
+    def of(self, unit: int) -> NDArray[np.int64]:
+        """The shingles of a chunk, each once, ascending."""
+        return self._shingles[self._unit_starts[unit] : self._unit_starts[unit + 1]]
+
+    def held_in(self, document: int) -> NDArray[np.int64]:
+        """The shingles of a document."""
+        return np.concatenate([self.of(unit) for unit in self.units[document]])
+
+    def documents_with(self, shingles: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The documents that hold any of the shingles, ascending, and how many of them each holds."""
+        counts = self.spread[shingles]
+        places = np.repeat(self._posting_starts[shingles] - _starts(counts)[:-1], counts) + np.arange(counts.sum())
+        return np.unique(self._postings[places], return_counts=True)
 
 
-def _hashed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """One number for each run of ``SHINGLE_WORDS`` words; of 10 million runs, two of the same number: once in 300,000
+def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+
+
+def _hashes(chunks: Iterable[Chunk]) -> Iterator[NDArray[np.uint64]]:
+    """For each chunk its distinct shingles, one number each: of 10 million shingles two share one in 3 of a million
     corpora."""
-    count = len(words) - SHINGLE_WORDS + 1
-    runs = np.zeros(count, dtype=np.uint64)
-    for place in range(SHINGLE_WORDS):
-        runs = (runs ^ words[place : place + count]) * _MIX
-        runs ^= runs >> np.uint64(32)
-    return runs
+    vocabulary: dict[str, int] = {}
+    for chunk in chunks:
+        words = [vocabulary.setdefault(word, len(vocabulary)) for word in _WORD.findall(chunk.text.lower())]
+        numbers = np.array(words, dtype=np.uint64)
+        runs = np.zeros(max(len(words) - SHINGLE_WORDS + 1, 0), dtype=np.uint64)
+        for place in range(SHINGLE_WORDS):
+            runs = (runs ^ numbers[place : place + len(runs)]) * _MIX
+            runs ^= runs >> np.uint64(32)
+        yield np.unique(runs)
 
 
-def _blocks(
-    table: pl.DataFrame, threshold: float, crowded: list[str], chunks: Sequence[Chunk]
-) -> Iterator[Iterator[tuple[int, int, float]]]:
-    """For blocks of chunks: the chunk, the other chunk, the share of the first in the other's document."""
-    held = table.select("document", "shingle").unique()
-    spread = held.group_by("shingle").agg(pl.len().alias("documents"))
-    shared = spread.filter(pl.col("documents") > 1)
-    table = table.join(spread, on="shingle").sort("unit", "documents", "shingle")
-    # If x of a chunk's n shingles are to recur in a document, one of any n - x + 1 does: the rarest are looked up.
-    size = pl.len().over("unit")
-    needed = (size * threshold - 1e-9).ceil().cast(pl.UInt32)
-    table = table.with_columns(
-        size.alias("size"), (pl.int_range(pl.len()).over("unit") <= size - needed).alias("is_key")
-    )
-    keys = table.filter("is_key", pl.col("documents") > 1)
-    crowded += [chunks[unit].id for unit in keys.filter(pl.col("documents") > MOST_DOCUMENTS)["unit"].unique()]
-    keys = keys.filter(pl.col("documents") <= MOST_DOCUMENTS).select("unit", "document", "shingle", "size")
-    held = held.join(shared, on="shingle", how="semi").rename({"document": "other_document"})
-    table = table.join(shared, on="shingle", how="semi").select("unit", "document", "shingle")
-    for start in range(0, len(chunks), _BLOCK):
-        inside = pl.col("unit").is_between(start, start + _BLOCK, closed="left")
-        candidates = (
-            keys.filter(inside)
-            .join(held, on="shingle")
-            .filter(pl.col("document") != pl.col("other_document"))
-            .select("unit", "other_document", "size")
-            .unique()
-        )
-        if candidates.is_empty():
+def _recurring(index: _Index, threshold: float, crowded: list[int]) -> Iterator[tuple[int, int, float]]:
+    """The chunk, the other document's chunk that shares most with it, the share that the other document holds."""
+    for unit, own in enumerate(index.of_unit):
+        shingles = index.of(unit)
+        if len(shingles) < LEAST_SHINGLES:
             continue
-        block = table.filter(inside).select("unit", "shingle")
-        found = (
-            candidates.join(block, on="unit")
-            .join(held, on=["other_document", "shingle"], how="semi")
-            .group_by("unit", "other_document", "size")
-            .agg(pl.len().alias("common"), "shingle")
-            .filter(pl.col("common") >= (pl.col("size") * threshold - 1e-9))
-        )
-        yield _with_chunk(found, table)
-
-
-def _with_chunk(found: pl.DataFrame, table: pl.DataFrame) -> Iterator[tuple[int, int, float]]:
-    """Finds in the other document the chunk that shares the most; of several, the first."""
-    best = (
-        found.explode("shingle")
-        .join(
-            table.rename({"unit": "other", "document": "other_document"}),
-            on=["other_document", "shingle"],
-        )
-        .group_by("unit", "other", "size", "common")
-        .agg(pl.len().alias("here"), pl.col("other_document").first())
-        .sort("unit", "other_document", "here", "other", descending=[False, False, True, False])
-        .group_by("unit", "other_document", maintain_order=True)
-        .first()
-    )
-    for unit, other, common, size in best.select("unit", "other", "common", "size").iter_rows():
-        yield unit, other, common / size
+        needed = math.ceil(len(shingles) * threshold - 1e-9)
+        spread = index.spread[shingles]
+        everywhere = shingles[spread > MOST_DOCUMENTS]
+        if len(everywhere) >= needed:
+            crowded.append(unit)
+        documents, counts = index.documents_with(shingles[(spread > 1) & (spread <= MOST_DOCUMENTS)])
+        possible = (documents != own) & (counts + len(everywhere) >= needed)
+        for document, count in zip(documents[possible].tolist(), counts[possible].tolist(), strict=True):
+            common = count + int(np.isin(everywhere, index.held_in(document)).sum())
+            if common >= needed:
+                shared = [
+                    np.isin(shingles, index.of(other), assume_unique=True).sum() for other in index.units[document]
+                ]
+                yield unit, index.units[document][int(np.argmax(shared))], common / len(shingles)
