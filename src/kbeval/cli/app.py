@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from kbeval._version import __version__
-from kbeval.cli import compare, doctor, evaluate, export, init, run, twins
+from kbeval.cli import compare, doctor, evaluate, export, import_, init, run, twins
 from kbeval.errors import KbevalError
 from kbeval.signals import interruptible
 
@@ -32,6 +32,7 @@ app = typer.Typer(
 )
 app.command("init")(init.init)
 app.command("export")(export.export)
+app.command("import")(import_.import_questions)
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("evaluate")(evaluate.evaluate)

@@ -143,6 +143,34 @@ def candidates_among(
     return sorted(candidates, key=lambda one: (one.query.encode(), -one.similarity, one.document.encode()))
 
 
+def find_passages(texts: Sequence[str], chunks: Sequence[Chunk], threshold: float = 0.8) -> list[str | None]:
+    """For each text the chunk that it is or mostly is in: the one of the document that holds the largest share of it.
+
+    Exact text first, blanks and capitals aside; then shingles. Of several equal ones the first; None where no
+    document holds as much as the threshold.
+    """
+    whole: dict[str, str] = {}
+    for chunk in chunks:
+        whole.setdefault(_squeezed(chunk.text), chunk.id)
+    found = [whole.get(_squeezed(text)) if text.strip() else None for text in texts]
+    missing = [place for place, chunk in enumerate(found) if chunk is None]
+    if not missing:
+        return found
+    asked = [Chunk(id="", document_id=f"\0{place}", text=texts[place]) for place in missing]
+    best: dict[int, tuple[float, int]] = {}
+    for unit, other, share in _recurring(_Index([*chunks, *asked]), threshold, [], first=len(chunks)):
+        if other < len(chunks):
+            place = missing[unit - len(chunks)]
+            best[place] = max(best.get(place, (0.0, 0)), (share, -other))
+    for place, (_, other) in best.items():
+        found[place] = chunks[-other].id
+    return found
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
 def _neighbours(pairs: Iterable[NearDuplicate]) -> Mapping[str, list[tuple[str, float]]]:
     near: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for pair in pairs:
@@ -214,10 +242,13 @@ def _hashes(chunks: Iterable[Chunk]) -> Iterator[NDArray[np.uint64]]:
         yield np.unique(runs)
 
 
-def _recurring(index: _Index, threshold: float, crowded: list[int]) -> Iterator[tuple[int, int, float]]:
-    """The chunk, the other document's chunk that shares most with it, the share that the other document holds."""
-    for unit, own in enumerate(index.of_unit):
-        shingles = index.of(unit)
+def _recurring(index: _Index, threshold: float, crowded: list[int], first: int = 0) -> Iterator[tuple[int, int, float]]:
+    """The chunk, the other document's chunk that shares most with it, the share that the other document holds.
+
+    Chunks before the one at the place ``first`` are looked in, and not looked for.
+    """
+    for unit in range(first, len(index.of_unit)):
+        own, shingles = index.of_unit[unit], index.of(unit)
         if len(shingles) < LEAST_SHINGLES:
             continue
         needed = math.ceil(len(shingles) * threshold - 1e-9)
