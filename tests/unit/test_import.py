@@ -20,7 +20,6 @@ from kbeval.testset.importing import normalised
 from kbeval.testset.sampling import disagreement, thinness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from kbeval.model import Question
@@ -56,11 +55,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "kbeval.toml"
 
 
-Importer = "Callable[..., tuple[str, list[Question]]]"
-
-
 @pytest.fixture
-def take(project: Path) -> Importer:
+def take(project: Path) -> Any:
     """Imports a file into the project: what was printed, and the new questions of the cache."""
 
     def run(file: Path, *arguments: str) -> tuple[str, list[Question]]:
@@ -92,10 +88,10 @@ LOG = (
 def test_a_log_of_questions(take: Any, tmp_path: Path) -> None:
     (tmp_path / "export.csv").write_text(LOG)
     said, new = take(tmp_path / "export.csv")
-    assert [(q.text, q.domain, q.source, dict(q.gold_documents), q.answerable) for q in new] == [
-        ("When do takings arrive?", "payouts", "historical", {}, True),
-        ("My card [card] was refused; why?", "cards", "historical", {}, True),
-    ] or [(q.text) for q in new] == ["My card [card] was refused; why?", "When do takings arrive?"]
+    assert {q.text: (q.domain, q.source, dict(q.gold_documents), q.answerable) for q in new} == {
+        "When do takings arrive?": ("payouts", "historical", {}, True),
+        "My card [card] was refused; why?": ("cards", "historical", {}, True),
+    }
     takings = next(q for q in new if "takings" in q.text)
     assert takings.provenance == {
         "imported_from": "export.csv",
@@ -117,7 +113,7 @@ def test_nothing_that_names_a_person_is_written_or_said(take: Any, project: Path
         {"id": secrets[0], "query": f"write to {secrets[0]} or ring {secrets[1]}", "domain": secrets[0]},
         {"id": "7", "query": f"paid {secrets[2]} from {secrets[3]}", "user": secrets[0], "notes": secrets[1]},
     ]
-    said, new = take(jsonl(tmp_path / "log.jsonl", rows), "--dry-run")
+    said, _ = take(jsonl(tmp_path / "log.jsonl", rows), "--dry-run")
     said += take(tmp_path / "log.jsonl")[0]
     written = b"".join(f.read_bytes() for f in project.parent.rglob("*") if f.is_file() and f.name != "log.jsonl")
     for secret in secrets:
@@ -145,8 +141,8 @@ def test_ids_never_equal_a_documents_or_anothers(take: Any, tmp_path: Path) -> N
     rows = [{"qid": "printer", "query": "red light?"}, {"qid": "q1", "query": "blue?"}, {"qid": "9", "query": "third"}]
     _, new = take(jsonl(tmp_path / "log.jsonl", rows))
     ids = {question.text: question.id for question in new}
-    # sha256("red light"), sha256("blue"): what a shell's sha256sum gives
-    assert ids == {"red light?": "printer-1a9a0f", "blue?": "q1-16477688c0e00699c6cfa4497a3612d7e83c532062b64b250fed8908128ed548"[:9], "third": "9"}  # fmt: skip
+    # printf 'red light' | sha256sum; printf blue | sha256sum
+    assert ids == {"red light?": "printer-da278b", "blue?": "q1-164776", "third": "9"}
 
 
 def test_dry_run_writes_nothing(take: Any, project: Path, tmp_path: Path) -> None:
@@ -231,7 +227,14 @@ def test_hashes_are_joined_to_their_texts(take: Any, tmp_path: Path) -> None:
     ]
     # What an engine returned labels nothing.
     assert dict(new[0].gold_documents) == {}
-    assert "1 row left out: no text, and none for their hash" in said
+    assert "1 row left out: no text for its hash" in said
+
+
+def test_rows_need_not_have_all_columns(take: Any, tmp_path: Path) -> None:
+    rows = [{"query": "one"}, {"query": "two", "relevant": "printer"}, {"other": 3}]
+    said, new = take(jsonl(tmp_path / "log.jsonl", rows))
+    assert {q.text: dict(q.gold_documents) for q in new} == {"one": {}, "two": {"printer": 1}}
+    assert "1 row left out: no text" in said
 
 
 def test_columns_of_any_name(take: Any, tmp_path: Path) -> None:
@@ -440,12 +443,12 @@ def test_all_questions_of_a_beir_folder(shared_data: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "arguments", "message"),
     [
-        (b"a,b\n1,2\n", (), "expected a column with the question (--columns query=NAME) or with its hash (hash=NAME), found the columns a, b"),
+        (b"a,b\n1,2\n", (), "(--columns query=NAME) or with its hash (hash=NAME), found the columns a, b"),
         (b"query,b\nx\n", (), ", line 2: expected 2 columns, found 1 columns"),
         (b"query,b\nx,1\nsecret@example.com,1,2\n", (), ", line 3: expected 2 columns, found 3 columns"),
         (b"query,query\nx,y\n", (), "line 1: expected each column once, found 'query' twice"),
         (b"query\n", (), "expected at least one row, found none"),
-        (b"query\ncaf\xe9\n", (), ", line 2: expected CSV, JSON or Parquet in UTF-8, found the byte 0xe9 (save it as UTF-8)"),
+        (b"query\ncaf\xe9\n", (), ", line 2: expected CSV, JSON or Parquet in UTF-8, found the byte 0xe9"),
         (b"que\0ry\nx\n", (), "expected CSV, JSON or Parquet, found other bytes"),
         (b'query,b\n"x,1\n', (), "expected CSV, found"),
         (b'{"query": "x"}\n{"query": \n', (), ", line 2: expected a JSON object, found"),
@@ -454,23 +457,23 @@ def test_all_questions_of_a_beir_folder(shared_data: Path, tmp_path: Path) -> No
         (b"[{", (), "expected JSON, found"),
         (b"PAR1 and then nothing", (), "expected a Parquet file, found a damaged one"),
         (b"query\n?!\n", (), "expected at least one question, found none in 1 rows (1 empty)"),
-        (b"query_hash\nabc\n", (), "found none in 1 rows (1 no text, and none for their hash)"),
+        (b"query_hash\nabc\n", (), "found none in 1 rows (1 no text for its hash)"),
         (b"query\nx\n", ("--columns", "query"), "--columns query: expected WHAT=NAME"),
         (b"query\nx\n", ("--columns", "query=other"), "expected a column 'other', found the columns query"),
         (b"query\nx\n", ("--columns", "queri=query"), "expected one of query, id, hash, relevant"),
-        (b"query\nx\n", ("--from", "ragas"), "expected a column user_input"),
+        (b"query\nx\n", ("--from", "ragas"), "expected a column user_input, found the columns query"),
         (b"query\nx\n", ("--from", "autorag"), "expected a column qid, found the columns query"),
         (b"query\nx\n", ("--from", "llama-index"), "expected a JSON object with queries, corpus and relevant_docs"),
         (b"query\nx\n", ("--by", "domain"), "expected --sample N with them, found none"),
         (b"query\nx\n", ("--by", "domain", "--sample", "3"), "expected a column with the domain"),
         (b"query\nx\n", ("--by", "ambiguous", "--sample", "3"), "expected two --runs, or a log with the scores"),
         (b"query,scores\nx,high\n", (), ", line 2: expected numbers as scores, found other text"),
-        (b'{"query": "x", "relevant": {"refunds": 1.5}}', (), "line 1: expected whole numbers as grades, found a float"),
+        (b'{"query": "x", "relevant": {"refunds": 1.5}}', (), "line 1: expected whole numbers as grades"),
         (b'{"query": "x", "relevant": "{refunds}"}', (), "line 1: expected grades by id as JSON"),
-        (b'{"queries": [], "corpus": {}, "relevant_docs": {}}', (), "expected queries, corpus and relevant_docs to be objects"),
-        (b'{"user_input": "x", "reference_contexts": []}', ("--source", "historical"), "expected questions that people asked, for --source historical, found a test set of ragas"),
+        (b'{"queries": [], "corpus": {}, "relevant_docs": {}}', (), "relevant_docs to be objects, found other values"),
+        (b'{"user_input": "x", "reference_contexts": []}', ("--source", "historical"), "found a test set of ragas"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(
     take: Any, project: Path, tmp_path: Path, content: bytes, arguments: Any, message: str
 ) -> None:
@@ -489,8 +492,8 @@ def test_folders_texts_and_runs_that_are_refused(take: Any, tmp_path: Path) -> N
     log = jsonl(tmp_path / "log.jsonl", [{"query_hash": "h", "domain": "x"}])
     with pytest.raises(KbevalError, match="expected a column with the hash and one with the text"):
         take(log, "--texts", str(log))
+    (tmp_path / "a.trec").write_text("q Q0 d 1 1 a\n")
     with pytest.raises(KbevalError, match="expected two or more --runs to disagree, found one"):
-        (tmp_path / "a.trec").write_text("q Q0 d 1 1 a\n")
         take(log, "--runs", str(tmp_path / "a.trec"), "--by", "ambiguous", "--sample", "1")
     with pytest.raises(KbevalError, match="--runs are for --by ambiguous, found --by random"):
         take(log, "--runs", str(tmp_path / "a.trec"), "--sample", "1")

@@ -117,7 +117,7 @@ def read_foreign(path: Path, kind: str | None = None, *, columns: Mapping[str, s
     if kind == "beir":
         return _beir(path.parent)
     rows = read_table(path)
-    names = set(rows[0].values)
+    names = set(_names(rows))
     kind = kind or _table_kind(path, names)
     if kind == "beir":
         return _beir(path.parent)
@@ -140,9 +140,13 @@ def read_texts(path: Path, columns: Mapping[str, str] | None = None) -> dict[str
     if key is None or "query" not in chosen:
         raise InputError(
             path, expected="a column with the hash and one with the text (--columns hash=...,query=...)",
-            found=f"the columns {_some(rows[0].values)}",
+            found=f"the columns {_some(_names(rows))}",
         )  # fmt: skip
-    return {str(row.values[key]): str(row.values[chosen["query"]]) for row in rows if row.values.get(key) is not None}
+    return {
+        str(row.values[key]): str(text)
+        for row in rows
+        if row.values.get(key) is not None and (text := row.values.get(chosen["query"])) is not None
+    }
 
 
 def _folder_kind(path: Path) -> Kind:
@@ -179,12 +183,12 @@ def _llama_index(path: Path, whole: Mapping[str, Any]) -> Foreign:
 
 
 def _ragas(path: Path, rows: Sequence[Row]) -> Foreign:
-    new = "user_input" in rows[0].values
+    new = not {"question", "contexts"} <= set(_names(rows))
     question, contexts = ("user_input", "reference_contexts") if new else ("question", "contexts")
     _needs(path, rows, (question, contexts))
     records, turns = [], 0
     for row in rows:
-        asked = row.values[question]
+        asked = row.values.get(question)
         if isinstance(asked, list):  # several turns of a conversation: there is no one question
             turns += 1
             continue
@@ -195,8 +199,8 @@ def _ragas(path: Path, rows: Sequence[Row]) -> Foreign:
             Record(
                 line=row.line,
                 text=_text(asked),
-                id=None if row.values.get("id") is None else str(row.values["id"]),
-                contexts=tuple(_HOP.sub("", text) for text in _list(row.values[contexts])),
+                id=_text(row.values.get("id")),
+                contexts=tuple(_HOP.sub("", text) for text in _list(row.values.get(contexts))),
                 kept={
                     "tool": "ragas",
                     **{key: str(value) for key, value in kept.items() if value},
@@ -211,13 +215,13 @@ def _autorag(path: Path, rows: Sequence[Row]) -> Foreign:
     _needs(path, rows, ("qid", "query", "retrieval_gt"))
     records = []
     for row in rows:
-        groups = _groups(row.values["retrieval_gt"])
+        groups = _groups(row.values.get("retrieval_gt"))
         answers = _list(row.values.get("generation_gt"))
         records.append(
             Record(
                 line=row.line,
-                id=str(row.values["qid"]),
-                text=_text(row.values["query"]),
+                id=_text(row.values.get("qid")),
+                text=_text(row.values.get("query")),
                 relevant={one: 1 for group in groups for one in group},
                 kept={
                     "tool": "autorag",
@@ -231,7 +235,7 @@ def _autorag(path: Path, rows: Sequence[Row]) -> Foreign:
     if beside.exists():
         corpus = read_table(beside)
         _needs(beside, corpus, ("doc_id", "contents"))
-        texts = {str(row.values["doc_id"]): str(row.values["contents"]) for row in corpus}
+        texts = {str(row.values.get("doc_id")): str(row.values.get("contents")) for row in corpus}
     return Foreign("autorag", records, texts=texts)
 
 
@@ -270,7 +274,7 @@ def _logs(path: Path, rows: Sequence[Row], asked: Mapping[str, str]) -> Foreign:
     if "query" not in chosen and "hash" not in chosen:
         raise InputError(
             path, expected="a column with the question (--columns query=NAME) or with its hash (hash=NAME)",
-            found=f"the columns {_some(rows[0].values)}",
+            found=f"the columns {_some(_names(rows))}",
         )  # fmt: skip
 
     def value(row: Row, what: str) -> Any:
@@ -297,13 +301,14 @@ def _logs(path: Path, rows: Sequence[Row], asked: Mapping[str, str]) -> Foreign:
 
 
 def _columns(path: Path, rows: Sequence[Row], asked: Mapping[str, str], wanted: Iterable[str]) -> dict[str, str]:
-    there = {name.casefold(): name for name in rows[0].values}
+    names = _names(rows)
+    there = {name.casefold(): name for name in reversed(names)}
     chosen: dict[str, str] = {}
     for what, name in asked.items():
         if what not in COLUMNS:
             raise KbevalError(f"--columns {what}={name}: expected one of {', '.join(COLUMNS)}, found {what!r}")
-        if name not in rows[0].values:
-            raise InputError(path, expected=f"a column {name!r}", found=f"the columns {_some(rows[0].values)}")
+        if name not in names:
+            raise InputError(path, expected=f"a column {name!r}", found=f"the columns {_some(_names(rows))}")
         chosen[what] = name
     for what in wanted:
         free = [there[name] for name in COLUMNS[what] if name in there and there[name] not in chosen.values()]
@@ -313,8 +318,14 @@ def _columns(path: Path, rows: Sequence[Row], asked: Mapping[str, str], wanted: 
 
 
 def _needs(path: Path, rows: Sequence[Row], names: Iterable[str]) -> None:
-    if missing := [name for name in names if name not in rows[0].values]:
-        raise InputError(path, expected=f"a column {missing[0]}", found=f"the columns {_some(rows[0].values)}")
+    there = _names(rows)
+    if missing := [name for name in names if name not in there]:
+        raise InputError(path, expected=f"a column {missing[0]}", found=f"the columns {_some(_names(rows))}")
+
+
+def _names(rows: Sequence[Row]) -> list[str]:
+    """The columns of a table: JSON lines need not have all of them."""
+    return list(dict.fromkeys(name for row in rows for name in row.values))
 
 
 def _some(names: Iterable[str]) -> str:

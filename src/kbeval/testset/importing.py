@@ -160,7 +160,7 @@ def _with_texts(records: Iterable[Record], texts: Mapping[str, str], done: Impor
     for record in records:
         text = record.text if record.text is not None else texts.get(record.key or "")
         if text is None:
-            done.left_out["no text, and none for their hash"] += 1
+            done.left_out["no text" if record.key is None else "no text for its hash"] += 1
         elif not normalised(text):
             done.left_out["empty"] += 1
         elif len(text.split()) > MOST_WORDS:
