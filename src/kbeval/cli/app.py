@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from kbeval._version import __version__
-from kbeval.cli import compare, doctor, evaluate, export, generate, init, run
+from kbeval.cli import compare, doctor, evaluate, export, generate, import_, init, run, twins
 from kbeval.errors import KbevalError
 from kbeval.signals import interruptible
 
@@ -32,6 +32,8 @@ app = typer.Typer(
 )
 app.command("init")(init.init)
 app.command("generate")(generate.generate)
+app.command("import")(import_.import_questions)
+app.command("twins")(twins.twins)
 app.command("export")(export.export)
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
