@@ -47,7 +47,8 @@ class TestSetSettings(_Table):
     """Which questions are asked, and from which grade on a document counts as relevant."""
 
     questions: str = "corpus/questions.cache.json"
-    level: int = Field(default=1, ge=1)
+    labels: str = "corpus/labels.jsonl"
+    level: int | None = Field(default=None, ge=1)
 
 
 class CompareSettings(_Table):

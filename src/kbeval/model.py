@@ -35,7 +35,12 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class LabelledQuery:
-    """A question and the documents that answer it, with their grades."""
+    """A question and the documents that answer it, with their grades.
+
+    ``answerable`` is false where the corpus is known not to answer it: such a question is in no metric.
+    ``overlap`` is the share of its content words that its gold text holds; ``added`` names the relevant documents
+    that are so by a judgment alone, and were not what the question was written from.
+    """
 
     id: str
     text: str
@@ -44,6 +49,9 @@ class LabelledQuery:
     style: str | None = None
     domain: str | None = None
     provenance: Mapping[str, Any] | None = None
+    answerable: bool = True
+    overlap: float | None = None
+    added: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,8 @@ class Question:
     """A labelled question as the cache keeps it: with the chunks that it was written from.
 
     ``gold_chunks`` maps a chunk's id to the hash of its text, by which it is found again after an edit;
-    ``gold_documents`` maps a document's id to its grade.
+    ``gold_documents`` maps a document's id to its grade; it is empty where nobody has said yet what answers the
+    question, and where it is known that nothing does (``answerable`` false).
     """
 
     id: str
@@ -62,6 +71,51 @@ class Question:
     style: str | None = None
     domain: str | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    answerable: bool = True
+    overlap: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A question that was written and not taken: why in a word, and in a sentence."""
+
+    question: Question
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One judgment of one document (or chunk of it) for one query, by a person or a model.
+
+    Attributes:
+        grade: 0 (nothing to do with it) to 3 (answers it); None where a model's answer could not be understood.
+        source: ``human`` or ``llm``.
+        by: the person's name, or the model's.
+        confidence: of a model, from 0 to 1.
+        votes: a model's single grades.
+        runs: the pooled runs that returned the document.
+        queue: the review queue that asked for it: ``agreement`` for the random sample.
+        why, when: for people to read; no metric does.
+    """
+
+    query: str
+    document: str
+    grade: int | None
+    source: str
+    by: str
+    chunk: str | None = None
+    confidence: float | None = None
+    votes: tuple[int | None, ...] | None = None
+    runs: tuple[str, ...] = ()
+    queue: str | None = None
+    why: str = ""
+    when: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """What a later judgment replaces, and the order of the file."""
+        return (self.query, self.document, self.chunk or "", self.source, self.by)
 
 
 @dataclass(frozen=True)

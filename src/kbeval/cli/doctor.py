@@ -41,7 +41,7 @@ def doctor(
     from kbeval.config import load_project
     from kbeval.doctor import examine
 
-    at = level or load_project(config).settings.test_set.level
+    at = level or load_project(config).settings.test_set.level or 1
     reports = examine(qrels, runs, level=at, dataset_folder=dataset, split=split)
     if output_format is Format.JSON:
         data = {"files": [report.as_dict() for report in reports]}

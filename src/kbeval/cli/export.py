@@ -31,7 +31,7 @@ def export(
     written = write_dataset(
         out or project.root,
         dataset.documents,
-        dataset.queries,
+        [*dataset.queries, *dataset.unanswerable],
         dataset.qrels,
         layout="plain" if out else "project",
         escape_ids=escape_ids,

@@ -34,7 +34,7 @@ def run(
     from kbeval.errors import KbevalError
     from kbeval.progress import on_standard_error
     from kbeval.running.session import run_engines
-    from kbeval.testset.project import open_dataset
+    from kbeval.testset.project import level_of, open_dataset
 
     project = load_project(config)
     specs = engine or []
@@ -52,7 +52,7 @@ def run(
         out or project.root / "runs",
         root=project.root,
         k=k,
-        level=project.settings.test_set.level,
+        level=level_of(project, data),
         dsn=dsn or project.settings.store.dsn,
         progress=on_standard_error(),
         escape_ids=escape_ids,

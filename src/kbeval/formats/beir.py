@@ -86,6 +86,9 @@ def read_queries(path: str | os.PathLike[str]) -> list[LabelledQuery]:
             style=metadata.text("style"),
             domain=metadata.text("domain"),
             provenance=None if provenance is None else provenance.values,
+            answerable=metadata.boolean("answerable", default=True),
+            overlap=metadata.share("overlap"),
+            added=metadata.strings("added"),
         )
 
     return _read(path, query)
@@ -173,6 +176,28 @@ class _Line:
             raise self.error(f"a string as {self._place}{key}", _JSON_TYPES[type(value)])
         return value
 
+    def boolean(self, key: str, *, default: bool) -> bool:
+        value = self.values.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise self.error(f"a boolean as {self._place}{key}", _JSON_TYPES[type(value)])
+        return value
+
+    def share(self, key: str) -> float | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise self.error(f"a number from 0 to 1 as {self._place}{key}", repr(value))
+        return float(value)
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        value = self.values.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise self.error(f"a list of strings as {self._place}{key}", repr(value))
+        return tuple(value)
+
     def inner(self, key: str) -> _Line | None:
         value = self.values.get(key)
         if value is None:
@@ -225,6 +250,9 @@ def _query_values(query: LabelledQuery) -> dict[str, Any]:
         "style": query.style,
         "domain": query.domain,
         "provenance": query.provenance,
+        "answerable": None if query.answerable else False,
+        "overlap": query.overlap,
+        "added": list(query.added) or None,
     }
     metadata = {key: value for key, value in known.items() if value is not None}
     return {"_id": query.id, "text": query.text, "metadata": _sorted_by_key(metadata)}

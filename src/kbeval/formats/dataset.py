@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -48,6 +48,12 @@ class Dataset:
         queries: the labelled queries that the judgments name, with their grades above 0, by id as bytes. A
             query that has judgments but no text is not among them.
         qrels: all judgments of the split.
+        unanswerable: queries that the corpus is known not to answer: they are asked, and are in no metric.
+        level: from which grade on a document is relevant, where the settings do not say: 2 where judged grades are
+            in it (METHOD 6), else 1.
+        judged_by_runs: for judged pairs of query and document that were found by pooling runs, which runs.
+        disputed: pairs of query and gold document to which a model gave less than the level, and about which no person
+            has decided.
         warnings: what is odd about it, a line each.
     """
 
@@ -57,6 +63,10 @@ class Dataset:
     queries: list[LabelledQuery]
     qrels: Qrels
     warnings: tuple[str, ...] = ()
+    unanswerable: Sequence[LabelledQuery] = ()
+    level: int = 1
+    judged_by_runs: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    disputed: Sequence[tuple[str, str]] = ()
 
 
 def load_dataset(folder: str | os.PathLike[str], split: str = "test") -> Dataset:
@@ -77,7 +87,14 @@ def load_dataset(folder: str | os.PathLike[str], split: str = "test") -> Dataset
         raise KbevalError(f"{corpus_file}: expected at least one document, found none")
     qrels = read_qrels(qrels_file)
     texts = {query.id: query for query in read_queries(queries_file)}
+    unanswerable = sorted((query for query in texts.values() if not query.answerable), key=lambda query: query.id)
     judged = qrels.frame["query"].unique().sort().to_list()
+    for query in unanswerable:
+        if query.id in set(judged):
+            raise KbevalError(
+                f"{queries_file}: expected no judgment of a query that is not answerable, found that {qrels_file} "
+                f"judges {show(query.id)}"
+            )
     relevant = _relevant(qrels)
     queries = [replace(texts[query], relevant=relevant.get(query, {})) for query in judged if query in texts]
     if not queries:
@@ -89,6 +106,7 @@ def load_dataset(folder: str | os.PathLike[str], split: str = "test") -> Dataset
         queries=queries,
         qrels=qrels,
         warnings=(*qrels.warnings, *_oddities(documents, texts, judged, qrels)),
+        unanswerable=unanswerable,
     )
 
 

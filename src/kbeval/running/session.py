@@ -69,9 +69,13 @@ def run_engines(
 ) -> list[Finished]:
     """Builds each engine, asks it every query of the data set, and writes its run into ``folder``.
 
+    Queries that the corpus does not answer are asked too, last: what an engine finds for them, and how sure it is of
+    it, is worth knowing, though no metric counts it.
+
     The database is dropped when this returns or raises, also on an interruption.
     """
-    for ids in ([document.id for document in dataset.documents], [query.id for query in dataset.queries]):
+    asked = [*dataset.queries, *dataset.unanswerable]
+    for ids in ([document.id for document in dataset.documents], [query.id for query in asked]):
         # Before anything is asked: what an engine may return must be writable, or escaped.
         trec_ids(pl.Series(ids, dtype=pl.String), escape=escape_ids)
     documents_hash, questions_hash = corpus_hash(dataset.documents), queries_hash(dataset.queries)
@@ -84,7 +88,7 @@ def run_engines(
             with ExitStack() as own:
                 engine = plan.build(context)
                 own.callback(engine.close)
-                outcomes = ask_all(engine, plan.name, dataset.queries, k, known_documents=known, progress=progress)
+                outcomes = ask_all(engine, plan.name, asked, k, known_documents=known, progress=progress)
                 path = save(
                     folder,
                     engine,

@@ -10,15 +10,18 @@ from kbeval.corpus.chunking import chunk_document, text_hash
 from kbeval.corpus.providers import provider
 from kbeval.errors import KbevalError
 from kbeval.formats.dataset import Dataset, load_dataset
+from kbeval.formats.labels import read_labels
 from kbeval.formats.questions import read_questions
 from kbeval.model import LabelledQuery, Qrels
+from kbeval.testset.labels import judged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from kbeval.config import Project
-    from kbeval.model import Document, Question
+    from kbeval.model import Document, Label, Question
+    from kbeval.testset.labels import Judged
 
 
 def open_dataset(project: Project, folder: Path | None, split: str = "test") -> Dataset:
@@ -40,8 +43,13 @@ def open_dataset(project: Project, folder: Path | None, split: str = "test") -> 
     return project_dataset(project)
 
 
+def level_of(project: Project, dataset: Dataset, asked: int | None = None) -> int:
+    """From which grade on a document is relevant: what the user asks for, else the settings, else the data set."""
+    return asked or project.settings.test_set.level or dataset.level
+
+
 def project_dataset(project: Project) -> Dataset:
-    """Builds the data set from the corpus provider and the cache of questions.
+    """Builds the data set from the corpus provider, the cache of questions, and the labels beside it.
 
     Raises:
         KbevalError: the corpus is empty or holds an id twice, a question names a document that is not there, or
@@ -59,23 +67,52 @@ def project_dataset(project: Project) -> Dataset:
     questions = sorted(read_questions(cache), key=lambda question: question.id)
     if not questions:
         raise KbevalError(f"{project.settings.test_set.questions}: expected at least one question, found none")
+    labels = read_labels(project.path(project.settings.test_set.labels))
+    there = [label for label in labels if label.document in documents]
+    weighed = judged(questions, there, level=project.settings.test_set.level)
     for question in questions:
         _check(question, documents, project.settings.test_set.questions)
+    warnings = list(_odd_labels(labels, there, {question.id for question in questions}))
     moved = _moved(questions, documents, corpus.chunk_words, corpus.chunk_overlap)
-    warnings: tuple[str, ...] = ()
     if moved:
-        warnings = (
-            f"the text of the gold chunks of {len(moved)} questions has changed since they were written: "
-            f"{', '.join(moved[:5])}{', ...' if len(moved) > 5 else ''}",
+        warnings.append(
+            f"the text of the gold chunks of {len(moved)} questions has changed since they were written: {_some(moved)}"
+        )
+    judged_queries = {query for query, _ in weighed.grades}
+    unlabelled = [q.id for q in questions if q.answerable and q.id not in judged_queries]
+    if unlabelled:
+        warnings.append(
+            f"{len(unlabelled)} questions are in no metric, as nobody has said yet what answers them: "
+            f"{_some(unlabelled)}"
+        )
+    if not judged_queries:
+        raise KbevalError(
+            f"{project.settings.test_set.questions}: expected at least one question with a gold document or a label, "
+            f"found none in {len(questions)}"
         )
     return Dataset(
         folder=project.root,
         name=project.root.name,
         documents=list(documents.values()),
-        queries=[_labelled(question) for question in questions],
-        qrels=_qrels(questions),
-        warnings=warnings,
+        queries=[_labelled(question, weighed) for question in questions if question.id in judged_queries],
+        qrels=_qrels(weighed),
+        warnings=tuple(warnings),
+        unanswerable=[_labelled(question, weighed) for question in questions if not question.answerable],
+        level=weighed.level,
+        judged_by_runs=weighed.by_runs,
+        disputed=weighed.disputed,
     )
+
+
+def _some(ids: Sequence[str]) -> str:
+    return f"{', '.join(ids[:5])}{', ...' if len(ids) > 5 else ''}"
+
+
+def _odd_labels(labels: Sequence[Label], there: Sequence[Label], questions: set[str]) -> Iterator[str]:
+    if gone := sorted({label.document for label in labels} - {label.document for label in there}):
+        yield f"labels of {len(gone)} documents that are not in the corpus are not used: {_some(gone)}"
+    if gone := sorted({label.query for label in labels} - questions):
+        yield f"labels of {len(gone)} questions that are not in the cache are not used: {_some(gone)}"
 
 
 def _check(question: Question, documents: dict[str, Document], cache: str) -> None:
@@ -106,19 +143,23 @@ def _moved(questions: Sequence[Question], documents: dict[str, Document], words:
     return moved
 
 
-def _labelled(question: Question) -> LabelledQuery:
+def _labelled(question: Question, weighed: Judged) -> LabelledQuery:
+    relevant = weighed.relevant.get(question.id, {})
     return LabelledQuery(
         id=question.id,
         text=question.text,
-        relevant=question.gold_documents,
+        relevant=relevant,
         source=question.source,
         style=question.style,
         domain=question.domain,
         provenance={**question.provenance, "gold_chunks": dict(question.gold_chunks)},
+        answerable=question.answerable,
+        overlap=question.overlap,
+        added=weighed.added.get(question.id, ()),
     )
 
 
-def _qrels(questions: Sequence[Question]) -> Qrels:
-    rows = [(q.id, document, grade) for q in questions for document, grade in q.gold_documents.items()]
+def _qrels(weighed: Judged) -> Qrels:
+    rows = [(query, document, grade) for (query, document), grade in weighed.grades.items()]
     frame = pl.DataFrame(rows, schema={"query": pl.String, "document": pl.String, "grade": pl.Int64}, orient="row")
     return Qrels(frame.sort(["query", "grade", "document"], descending=[False, True, True]))
