@@ -66,6 +66,21 @@ class LlmSettings(_Table):
     model: str = "openai/gpt-4o-mini"
 
 
+class JudgeSettings(_Table):
+    """How a model judges what runs found. The server and its limits are those of ``[llm]``.
+
+    ``model`` is ``[llm] model`` where it is not set. Documents of more than ``max_characters`` are shown by their best
+    chunks. A larger share of unreadable votes than ``max_unparsed`` makes the command fail.
+    """
+
+    model: str | None = Field(default=None, min_length=1)
+    depth: int = Field(default=10, ge=1)
+    votes: int = Field(default=2, ge=1, le=2)
+    max_unparsed: float = Field(default=0.05, ge=0, le=1)
+    max_characters: int = Field(default=8000, ge=500)
+    max_answer_tokens: int = Field(default=300, ge=20)
+
+
 class StoreSettings(_Table):
     """The evaluation database: an embedded one where no DSN is given."""
 
@@ -79,6 +94,7 @@ class Settings(_Table):
     test_set: TestSetSettings = TestSetSettings()
     compare: CompareSettings = CompareSettings()
     llm: LlmSettings = LlmSettings()
+    judge: JudgeSettings = JudgeSettings()
     store: StoreSettings = StoreSettings()
     engines: dict[str, dict[str, Any]] = DEFAULT_ENGINES
     targets: dict[str, float] = {}

@@ -7,12 +7,13 @@ related to itself.
 from __future__ import annotations
 
 import re
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kbeval.model import LabelledQuery
+    from kbeval.model import LabelledQuery, Question
 
 # A model's family by the words that its makers use, each at the beginning of a word: "ollama" is no Llama.
 _WORDS = {
@@ -38,6 +39,12 @@ _WORDS = {
 _PATTERNS = {family: re.compile(rf"(?<![a-z])(?:{words})", re.I) for family, words in _WORDS.items()}
 
 
+_BIAS = {
+    "judge": "a judge may favour what its own family wrote or ranked; [judge] model names another",
+    "writer": "such questions may favour that ranking",
+}
+
+
 def families(model: str) -> frozenset[str]:
     """The families that a model's name tells of: several for a mixture, such as a distillation.
 
@@ -52,9 +59,9 @@ def families(model: str) -> frozenset[str]:
     return frozenset({segments[0].partition(":")[0].lower()}) if segments else frozenset()
 
 
-def generators(queries: Iterable[LabelledQuery]) -> list[str]:
+def generators(questions: Iterable[Question | LabelledQuery]) -> list[str]:
     """The models that wrote questions of a test set, as their provenance names them; sorted."""
-    models = {str((query.provenance or {}).get("model") or "") for query in queries}
+    models = {str((question.provenance or {}).get("model") or "") for question in questions}
     return sorted(models - {""})
 
 
@@ -74,33 +81,16 @@ def same_family_warnings(
         generators: the models that wrote questions.
         rerankers: the reranking model of each run that has one, by the run's name.
     """
-    judged, wrote = sorted(set(judges)), sorted(set(generators))
-    ranked: dict[str, list[str]] = {}
+    by_model: dict[str, list[str]] = {}
     for run, model in rerankers.items():
-        ranked.setdefault(model, []).append(run)
-    lines = []
-    for judge in judged:
-        for writer in wrote:
-            if common := _common(judge, writer):
-                lines.append(
-                    f"the judge {judge} and {writer}, which wrote questions, are of one model family ({common}): it may "
-                    "take its own family's idea of an answer for the right one"
-                )
-        for model, runs in ranked.items():
-            if common := _common(judge, model):
-                lines.append(
-                    f"the judge {judge} and the reranker {model} of {', '.join(runs)} are of one model family "
-                    f"({common}): the judge may favour that ranking"
-                )
-    for writer in wrote:
-        for model, runs in ranked.items():
-            if common := _common(writer, model):
-                lines.append(
-                    f"{writer}, which wrote questions, and the reranker {model} of {', '.join(runs)} are of one model "
-                    f"family ({common}): the questions may favour that ranking"
-                )
-    return lines
-
-
-def _common(one: str, other: str) -> str:
-    return ", ".join(sorted(families(one) & families(other)))
+        by_model.setdefault(model, []).append(run)
+    parts = [
+        *(("judge", model, f"the judge {model}") for model in sorted(set(judges))),
+        *(("writer", model, f"{model}, which wrote questions,") for model in sorted(set(generators))),
+        *(("reranker", model, f"the reranker {model} of {', '.join(runs)}") for model, runs in by_model.items()),
+    ]
+    return [
+        f"{name} and {other_name} are of one model family ({common}): {_BIAS[part]}"
+        for (part, model, name), (other_part, other, other_name) in combinations(parts, 2)
+        if part != other_part and (common := ", ".join(sorted(families(model) & families(other))))
+    ]

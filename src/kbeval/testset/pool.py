@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from kbeval.formats.pool import PoolRecord
-    from kbeval.model import LabelledQuery, Run
+    from kbeval.model import Question, Run
 
 JUDGED_DEPTH = 10
 """METHOD 6 holds runs to judged@10: a pool that is shallower cannot vouch for a run."""
@@ -44,7 +44,7 @@ class Candidate:
 
 def pool_candidates(
     runs: Sequence[Run],
-    queries: Iterable[LabelledQuery],
+    questions: Iterable[Question],
     depth: int,
     *,
     twins: Mapping[str, Collection[str]] | None = None,
@@ -53,7 +53,7 @@ def pool_candidates(
 
     Args:
         runs: with distinct names.
-        queries: the test set. Questions of a run that are not in it are left out.
+        questions: the test set. What a run answers beyond it is left out.
         depth: how many documents of each answer are pooled.
         twins: for a document, its near-duplicates.
 
@@ -61,12 +61,12 @@ def pool_candidates(
         Each (question, document) once, best ranks first, so that a limited budget goes where it counts for
         every metric; what no run returned comes last. Equal ranks by question and document, ascending bytes.
     """
-    wanted = {query.id: query for query in queries}
+    wanted = {question.id: question for question in questions}
     ranks: dict[tuple[str, str], dict[str, int]] = {}
     for run in runs:
         for query, document, rank in _top(run, wanted, depth).iter_rows():
             ranks.setdefault((query, document), {})[run.name] = rank
-    gold = {(query.id, document) for query in wanted.values() for document in query.relevant}
+    gold = {(q.id, document) for q in wanted.values() for document, grade in q.gold_documents.items() if grade > 0}
     near = {
         (query, twin)
         for query, document in gold
@@ -74,8 +74,8 @@ def pool_candidates(
         if (query, twin) not in gold
     }
     candidates = [
-        Candidate(query, document, ranks.get((query, document), {}), (query, document) in gold, (query, document) in near)
-        for query, document in ranks.keys() | gold | near
+        Candidate(*pair, ranks=ranks.get(pair, {}), gold=pair in gold, twin=pair in near)
+        for pair in ranks.keys() | gold | near
     ]
     return sorted(candidates, key=lambda one: (one.best_rank or depth + 1, one.query, one.document))
 

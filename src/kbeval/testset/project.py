@@ -55,14 +55,8 @@ def project_dataset(project: Project) -> Dataset:
         KbevalError: the corpus is empty or holds an id twice, a question names a document that is not there, or
             a question's id is a document's.
     """
+    documents = project_documents(project)
     corpus = project.settings.corpus
-    documents: dict[str, Document] = {}
-    for document in provider(corpus.provider, project.path(corpus.path)).get_documents():
-        if document.id in documents:
-            raise KbevalError(f"[corpus] {corpus.path}: expected each document id once, found {document.id!r} twice")
-        documents[document.id] = document
-    if not documents:
-        raise KbevalError(f"[corpus] {corpus.path}: expected at least one document, found an empty corpus")
     cache = project.path(project.settings.test_set.questions)
     questions = sorted(read_questions(cache), key=lambda question: question.id)
     if not questions:
@@ -102,6 +96,23 @@ def project_dataset(project: Project) -> Dataset:
         judged_by_runs=weighed.by_runs,
         disputed=weighed.disputed,
     )
+
+
+def project_documents(project: Project) -> dict[str, Document]:
+    """The project's corpus by id, in the provider's order.
+
+    Raises:
+        KbevalError: it is empty or holds an id twice.
+    """
+    corpus = project.settings.corpus
+    documents: dict[str, Document] = {}
+    for document in provider(corpus.provider, project.path(corpus.path)).get_documents():
+        if document.id in documents:
+            raise KbevalError(f"[corpus] {corpus.path}: expected each document id once, found {document.id!r} twice")
+        documents[document.id] = document
+    if not documents:
+        raise KbevalError(f"[corpus] {corpus.path}: expected at least one document, found an empty corpus")
+    return documents
 
 
 def _some(ids: Sequence[str]) -> str:
