@@ -64,6 +64,13 @@ class LlmSettings(_Table):
 
     base_url: str = "https://openrouter.ai/api/v1"
     model: str = "openai/gpt-4o-mini"
+    timeout_s: float = Field(default=60.0, gt=0)
+    retries: int = Field(default=5, ge=0)
+    concurrency: int = Field(default=8, ge=1, le=256)
+    requests_per_minute: float = Field(default=0.0, ge=0)
+    max_tokens_total: int = Field(default=0, ge=0)
+    backoff_s: float = Field(default=1.0, gt=0)
+    max_wait_s: float = Field(default=900.0, ge=0)
 
 
 class JudgeSettings(_Table):

@@ -145,11 +145,19 @@ def show(comparison: Comparison, output_format: Format) -> None:
     """Prints the comparison on standard output."""
     from kbeval.report.markdown import results_md
     from kbeval.report.results_json import results_json
-    from kbeval.report.sections import counts_table, metrics_table, pairs_table, strata_table, verdicts_table
+    from kbeval.report.sections import (
+        counts_table,
+        metrics_table,
+        pairs_table,
+        slices_table,
+        strata_table,
+        verdicts_table,
+    )
     from kbeval.report.tables import as_csv, as_latex
     from kbeval.report.terminal import as_terminal
 
-    tables = [table(comparison) for table in (metrics_table, counts_table, verdicts_table, strata_table, pairs_table)]
+    shown = (metrics_table, counts_table, verdicts_table, strata_table, slices_table, pairs_table)
+    tables = [made for table in shown if (made := table(comparison)) is not None]
     text = {
         Format.TABLE: lambda: as_terminal(comparison),
         Format.MARKDOWN: lambda: results_md(comparison),

@@ -13,7 +13,7 @@ from bm25s.stopwords import STOPWORDS_EN
 from bm25s.tokenization import Tokenized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from numpy.typing import NDArray
 
@@ -34,7 +34,12 @@ _STEMMER = Stemmer.Stemmer("english")
 
 def analyse(text: str) -> list[str]:
     """Lower-cased words of two letters or more, without stop words, stemmed by Snowball's English stemmer."""
-    words = [word for word in _WORDS.findall(text.lower()) if word not in STOP_WORDS]
+    return words_of(text, STOP_WORDS)
+
+
+def words_of(text: str, left_out: Container[str]) -> list[str]:
+    """As ``analyse``, with a list of stop words of one's own."""
+    words = [word for word in _WORDS.findall(text.lower()) if word not in left_out]
     stems: list[str] = _STEMMER.stemWords(words)
     return stems
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import fsum
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,7 @@ import polars as pl
 from kbeval.errors import KbevalError
 from kbeval.evaluation.alignment import align, judge
 from kbeval.evaluation.chance import chance
+from kbeval.evaluation.label_effects import held_against_added_gold, without_added, without_brought_by
 from kbeval.evaluation.metrics import Metric, parse_metric
 from kbeval.evaluation.ranx_kernels import pays_to_compile
 from kbeval.evaluation.scoring import score_aligned, warm_up
@@ -77,6 +78,15 @@ class Options:
 
 
 @dataclass(frozen=True)
+class WithoutAdded:
+    """A run on the test set without added gold: values by query, means, first ranks; as in ``RunResult``."""
+
+    values: Mapping[str, NDArray[np.float64]]
+    means: Mapping[str, float]
+    first_ranks: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class RunResult:
     """One run, measured. Arrays are aligned with the test set's queries.
 
@@ -91,6 +101,11 @@ class RunResult:
         remarks: for some metrics, what must be said beside it.
         left_out: for metrics that are not about all queries, how many they leave out.
         ties: what equal scores could do to the metrics.
+        top_scores: for each query that the corpus does not answer, the highest score that the engine gave; None where
+            it returned nothing.
+        without_added: the run on the test set without the gold that labels added; None where they added nothing.
+        without_own_labels: the primary metric's mean without the labels that this run alone brought into the pool; None
+            where there are none.
     """
 
     name: str
@@ -105,6 +120,9 @@ class RunResult:
     remarks: Mapping[str, str]
     left_out: Mapping[str, int]
     ties: Ties
+    top_scores: Mapping[str, float | None] = field(default_factory=dict)
+    without_added: WithoutAdded | None = None
+    without_own_labels: float | None = None
 
     @property
     def reads_text(self) -> bool:
@@ -271,6 +289,8 @@ def compare_runs(
             f"the test set: expected a document of grade {test_set.level} or more for at least one query, found none "
             f"in {len(judgments.queries)} queries, so nothing can be judged"
         )
+    fewer = without_added(test_set)
+    fewer_judgments = judge(fewer.qrels) if fewer else None
     results: list[RunResult] = []
     longest: dict[str, int] = {}
     # One way of computing must serve all runs of a comparison; the size of the input alone decides which.
@@ -281,9 +301,19 @@ def compare_runs(
         alignment = align(
             judgments, run, test_set.domains, compiled=compiled, may_be_empty=found_nothing(source.sidecar)
         )
+        strangers = tuple(query for query in alignment.strangers if query not in test_set.unanswerable)
+        alignment = replace(alignment, strangers=strangers)
         longest[source.name] = int(alignment.returned.max())
         warnings += [w if w.startswith(f"{source.name}:") else f"{source.name}: {w}" for w in run.warnings]
-        results.append(_measure(test_set, run, alignment, source.sidecar, options, depth, warnings))
+        result = _measure(test_set, run, alignment, source.sidecar, options, depth, warnings)
+        if fewer_judgments:
+            aligned = align(fewer_judgments, run, test_set.domains, compiled=compiled, may_be_empty=True)
+            result = replace(result, without_added=_without_added(test_set, aligned, options, depth))
+        if own := without_brought_by(test_set, source.name):
+            aligned = align(judge(own.qrels), run, test_set.domains, compiled=compiled, may_be_empty=True)
+            scores = score_aligned(aligned, [options.primary], level=test_set.level, depth=depth)
+            result = replace(result, without_own_labels=scores.means[options.primary.name])
+        results.append(result)
         done(source)
         del run, alignment
     if depth is None and len(set(longest.values())) > 1:
@@ -293,7 +323,7 @@ def compare_runs(
         test_set=test_set,
         options=options,
         runs=results,
-        pairs=_pairs(test_set, results, options),
+        pairs=_pairs(test_set, results, options, fewer),
         depth=depth,
         chance=_chance(test_set, judgments, options, depth),
         warnings=warnings,
@@ -345,9 +375,7 @@ def _measure(
     scores = score_aligned(alignment, [*shown, *extra], level=test_set.level, depth=depth)
     warnings += [f"{run.name}: {warning}" for warning in scores.warnings]
     ties = find_ties(run, alignment, shown, level=test_set.level, depth=depth, means=scores.means)
-    reciprocal = scores.values[MRR.name]
-    first = np.zeros(len(reciprocal), dtype=np.int64)
-    first[reciprocal > 0] = np.rint(1 / reciprocal[reciprocal > 0]).astype(np.int64)
+    first = _first_ranks(scores.values[MRR.name])
     in_test_set = set(test_set.queries)
     errors = {q: line for q, line in (sidecar.errors if sidecar else {}).items() if q in in_test_set}
     count = max([RANKED_IDS, *(metric.k or 0 for metric in options.metrics)])
@@ -364,7 +392,31 @@ def _measure(
         remarks=scores.remarks,
         left_out=scores.left_out,
         ties=ties,
+        top_scores=_top_scores(test_set, run),
     )
+
+
+def _first_ranks(reciprocal: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The rank of the first relevant document from its reciprocal; 0 where there is none."""
+    first = np.zeros(len(reciprocal), dtype=np.int64)
+    first[reciprocal > 0] = np.rint(1 / reciprocal[reciprocal > 0]).astype(np.int64)
+    return first
+
+
+def _without_added(test_set: TestSet, alignment: Alignment, options: Options, depth: int | None) -> WithoutAdded:
+    metrics = list(dict.fromkeys([*options.metrics, options.primary, MRR]))
+    scores = score_aligned(alignment, metrics, level=test_set.level, depth=depth)
+    return WithoutAdded(scores.values, scores.means, _first_ranks(scores.values[MRR.name]))
+
+
+def _top_scores(test_set: TestSet, run: Run) -> dict[str, float | None]:
+    """The first score of each list that answers a query without an answer."""
+    if not test_set.unanswerable:
+        return {}
+    frame = run.frame.filter(pl.col("query").is_in(list(test_set.unanswerable)))
+    firsts = frame.unique("query", keep="first", maintain_order=True)
+    scores = dict(zip(firsts["query"].to_list(), firsts["score"].to_list(), strict=True))
+    return {query: scores.get(query) for query in sorted(test_set.unanswerable)}
 
 
 def _ranked(run: Run, alignment: Alignment, count: int) -> list[list[str]]:
@@ -391,7 +443,9 @@ def _chance(test_set: TestSet, judgments: Judgments, options: Options, depth: in
     )
 
 
-def _pairs(test_set: TestSet, results: Sequence[RunResult], options: Options) -> list[PairResult]:
+def _pairs(
+    test_set: TestSet, results: Sequence[RunResult], options: Options, fewer: TestSet | None
+) -> list[PairResult]:
     if options.baseline is None:
         couples = list(itertools.combinations(results, 2))
     else:
@@ -416,21 +470,45 @@ def _pairs(test_set: TestSet, results: Sequence[RunResult], options: Options) ->
             p_adjusted=adjusted,
             level=level,
             without_errors=_without_errors(a, b, test_set, options, family),
-            verdict=verdict(
-                a.values[options.primary.name],
-                b.values[options.primary.name],
-                test_set.strata,
-                test_set.clusters,
-                alpha=options.alpha,
-                level=level,
-                family=family,
-                metadata_only=not (a.reads_text and b.reads_text),
-            ),
+            verdict=_verdict(test_set, a, b, options, level=level, family=family, fewer=fewer),
         )
         for (a, b), cell, adjusted, level in zip(
             couples, cells, holm(p_values), holm_levels(p_values, options.alpha), strict=True
         )
     ]
+
+
+def _verdict(
+    test_set: TestSet,
+    a: RunResult,
+    b: RunResult,
+    options: Options,
+    *,
+    level: float,
+    family: int,
+    fewer: TestSet | None,
+) -> Verdict:
+    """The verdict on a pair, held against the test set without added gold."""
+    name = options.primary.name
+
+    def judged_on(values: Mapping[str, Any], others: Mapping[str, Any], clusters: NDArray[np.int64]) -> Verdict:
+        return verdict(
+            values[name],
+            others[name],
+            test_set.strata,
+            clusters,
+            alpha=options.alpha,
+            level=level,
+            family=family,
+            metadata_only=not (a.reads_text and b.reads_text),
+        )
+
+    found = judged_on(a.values, b.values, test_set.clusters)
+    if fewer and a.without_added and b.without_added:
+        found = held_against_added_gold(
+            found, judged_on(a.without_added.values, b.without_added.values, fewer.clusters)
+        )
+    return found
 
 
 def statistics(

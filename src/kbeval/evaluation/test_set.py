@@ -33,6 +33,8 @@ class TestSet:
         labelled: what a data set knows about the queries, by id; empty where only qrels are at hand.
         documents: the corpus by id; empty where only qrels are at hand.
         corpus_hash, queries_hash: of the data set; none where only qrels are at hand.
+        unanswerable: queries that the corpus does not answer, by id: asked, shown, and in no metric.
+        judged_by_runs: for judged pairs that were found by pooling runs, the names of these runs.
     """
 
     __test__ = False  # the name is the field's, and pytest would collect it
@@ -43,6 +45,8 @@ class TestSet:
     documents: Mapping[str, Document] = field(default_factory=dict)
     corpus_hash: str | None = None
     queries_hash: str | None = None
+    unanswerable: Mapping[str, LabelledQuery] = field(default_factory=dict)
+    judged_by_runs: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def queries(self) -> list[str]:
@@ -89,6 +93,12 @@ class TestSet:
         )
 
     @cached_property
+    def overlaps(self) -> NDArray[np.float64]:
+        """Each query's lexical overlap with its gold text, nan where it is not known."""
+        known = [self.labelled.get(query) for query in self.queries]
+        return np.array([np.nan if of is None or of.overlap is None else of.overlap for of in known])
+
+    @cached_property
     def hash(self) -> str:
         """Tells test sets apart: a hash of every judgment, and of the level."""
         return qrels_hash(self.qrels, self.level)
@@ -103,4 +113,6 @@ def from_dataset(dataset: Dataset, *, level: int, qrels: Qrels | None = None) ->
         documents={document.id: document for document in dataset.documents},
         corpus_hash=corpus_hash(dataset.documents),
         queries_hash=queries_hash(dataset.queries),
+        unanswerable={query.id: query for query in dataset.unanswerable},
+        judged_by_runs=dataset.judged_by_runs,
     )

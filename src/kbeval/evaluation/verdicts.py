@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from kbeval.evaluation.label_effects import TakenBack
+
 Side = Literal["a", "b"]
 Word = Literal["in every style", "on average", "depends", "cannot tell", "identical", "significant"]
 
@@ -82,6 +84,7 @@ class Verdict:
         detectable: for ``cannot tell``, the smallest difference that could have been seen (``overall.mdd``);
             None where too few questions differ to say.
         text_check: for a pair in which one engine never reads the text, and a verdict that has a leader.
+        taken_back: why a verdict that had a leader was made ``cannot tell`` afterwards; None where it was not.
     """
 
     word: Word
@@ -94,6 +97,7 @@ class Verdict:
     crossing: Crossing | None
     detectable: float | None
     text_check: TextCheck | None
+    taken_back: TakenBack | None = None
 
 
 def verdict(

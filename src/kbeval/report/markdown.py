@@ -23,6 +23,22 @@ LABELS_CAVEAT = (
     "answers listed above are there to be marked by a person, and the share that do answer bounds what is missing."
 )
 
+SLICES_NOTE = (
+    "Slices describe; no verdict rests on them. Thirds are by the share of a question's words in its gold text."
+)
+ADDED_NOTE = (
+    "Added gold: documents that a person or a model judged relevant, and that the question was not written from. A "
+    "verdict that holds only with it is 'cannot tell'."
+)
+OWN_LABELS_NOTE = (
+    "Judging pools the runs' answers, so a run finds gold for itself; without its own labels is its score without the "
+    "judgments of documents that no other pooled run returned."
+)
+UNANSWERABLE_NOTE = (
+    "They are in no metric. An engine that is as sure of these as of the others cannot be told to stay silent by its "
+    "score."
+)
+
 
 def results_md(comparison: Comparison) -> str:
     """The report, as Markdown. Everything in it that came from data is escaped."""
@@ -32,10 +48,15 @@ def results_md(comparison: Comparison) -> str:
         *_table(sections.strata_table(comparison), notes=[_headline_note()]),
         *_pairs(comparison),
         *_table(sections.metrics_table(comparison), notes=_metric_notes(comparison)),
+        *_table(sections.slices_table(comparison), notes=[SLICES_NOTE]),
+        *_table(sections.overlap_table(comparison), notes=[_overlap_note(comparison)]),
+        *_table(sections.added_gold_table(comparison), notes=[ADDED_NOTE]),
+        *_table(sections.labels_table(comparison), notes=[OWN_LABELS_NOTE]),
         *_stages(comparison),
         *_errors(comparison),
         *_table(sections.differing_table(comparison), notes=["Rank of the first relevant document; – is not found."]),
         *_misses(comparison),
+        *_table(sections.unanswerable_table(comparison), notes=[UNANSWERABLE_NOTE]),
         *_caveats(comparison),
         *_configuration(comparison),
     ]
@@ -184,6 +205,16 @@ def _headline_note() -> str:
         "each style equally and is what a verdict rests on; messages and historical questions stand beside it. "
         "trec_eval's mean is over all questions."
     )
+
+
+def _overlap_note(comparison: Comparison) -> str:
+    note = (
+        "The share of a question's content words, stemmed, that its gold text holds. Questions near their gold flatter "
+        "engines that match words, far ones flatter vectors."
+    )
+    if "historical" not in comparison.test_set.stratum_rows:
+        note += " There are no historical questions to say how people really ask."
+    return note
 
 
 def _table(table: Table | None, notes: list[str] | None = None) -> list[str]:

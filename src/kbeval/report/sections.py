@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbeval.evaluation.slices import overlap_spreads, slices
 from kbeval.evaluation.statistics import detectable
 from kbeval.evaluation.strata import ALL, deciding_strata
 from kbeval.report.sentences import deciding, fixed, headline, interval, listed, signed, verdict_sentence
@@ -46,6 +47,86 @@ def metrics_by_run(comparison: Comparison) -> Table:
             row.append(fixed(comparison.chance.get(metric.name), 4))
         rows.append(row)
     return Table(headers, rows, title="Every metric")
+
+
+def slices_table(comparison: Comparison, *, brief: bool = False) -> Table | None:
+    """Metrics by slice: kind, source, third by overlap; the primary metric alone where ``brief`` or runs are many.
+
+    None where there is but one slice, or where ``brief`` would say no more than the table by kind of question.
+    """
+    found = slices(comparison.test_set)
+    if brief:
+        found = [each for each in found if each.by != "kind"]
+    if len(found) < 2:
+        return None
+    runs = comparison.runs
+    rows = []
+    if brief or len(runs) > MOST_RUNS_ABREAST:
+        primary = comparison.options.primary
+        for each in found:
+            figures = [fixed(run.mean(primary.name, each.rows)) for run in runs]
+            rows.append([each.by, each.name, str(len(each.rows)), *figures])
+        headers = ["By", "questions", "n", *(f"{run.name} {primary.label}" for run in runs)]
+        return Table(headers, rows, left=2, title=f"{primary.label} by slice")
+    for each in found:
+        for number, run in enumerate(runs):
+            place = [each.by, each.name, str(len(each.rows))] if number == 0 else ["", "", ""]
+            rows.append([*place, run.name, *(fixed(run.mean(metric.name, each.rows)) for metric in comparison.metrics)])
+    headers = ["By", "questions", "n", "run", *(metric.label for metric in comparison.metrics)]
+    return Table(headers, rows, left=4, title="Every metric by slice")
+
+
+def overlap_table(comparison: Comparison) -> Table | None:
+    """How many of their words the questions of each kind share with their gold text; none where it is not known."""
+    rows = [
+        [of.name, str(of.questions), fixed(of.mean, 2), *(fixed(quartile, 2) for quartile in of.quartiles)]
+        for of in overlap_spreads(comparison.test_set)
+    ]
+    if not rows:
+        return None
+    headers = ["Questions", "n", "mean", "lower quartile", "median", "upper quartile"]
+    return Table(headers, rows, title="Lexical overlap with the gold text")
+
+
+def added_gold_table(comparison: Comparison) -> Table | None:
+    """Every metric with and without the gold that labels added; none where they added nothing."""
+    rows = []
+    for run in comparison.runs:
+        if run.without_added is None:
+            return None
+        fewer = run.without_added.means
+        rows.append([run.name, "with", *(fixed(run.mean(metric.name), 4) for metric in comparison.metrics)])
+        rows.append(["", "without", *(fixed(fewer.get(metric.name), 4) for metric in comparison.metrics)])
+    headers = ["Run", "added gold", *(metric.label for metric in comparison.metrics)]
+    return Table(headers, rows, left=2, title="With and without the gold that labels added")
+
+
+def labels_table(comparison: Comparison) -> Table | None:
+    """Each run's judged@10, and its score without the labels that it alone brought in; none without a pool."""
+    if not comparison.test_set.judged_by_runs:
+        return None
+    label = comparison.options.primary.label
+    rows = []
+    for run in comparison.runs:
+        mean = run.mean(comparison.options.primary.name)
+        own = mean if run.without_own_labels is None else run.without_own_labels
+        rows.append([run.name, fixed(float(run.judged.mean()), 4), fixed(mean, 4), fixed(own, 4)])
+    headers = ["Run", "judged@10", label, f"{label} without its own labels"]
+    return Table(headers, rows, title="What the labels owe to each run")
+
+
+def unanswerable_table(comparison: Comparison) -> Table | None:
+    """The questions that the corpus does not answer, with each engine's top score; none where there are none."""
+    unanswerable = comparison.test_set.unanswerable
+    if not unanswerable:
+        return None
+    rows = []
+    for query in sorted(unanswerable):
+        scores = [run.top_scores.get(query) for run in comparison.runs]
+        shown = [_DASH if score is None else f"{score:.6g}" for score in scores]
+        rows.append([query, unanswerable[query].text, *shown])
+    headers = ["Query", "question", *(f"{run.name} top score" for run in comparison.runs)]
+    return Table(headers, rows, left=2, title="Questions that the corpus does not answer")
 
 
 def counts_table(comparison: Comparison) -> Table:
@@ -237,7 +318,9 @@ def differing_table(comparison: Comparison) -> Table | None:
 def misses_table(comparison: Comparison, run: RunResult) -> Table | None:
     """Twenty seeded random misses at rank 1, for a person to mark."""
     queries = comparison.test_set.queries
-    missed = [i for i in range(len(queries)) if run.first_ranks[i] != 1 and run.ranked[i]]
+    # Marks become labels, which may make gold of a miss: the sample must stay the one that was marked.
+    firsts = run.first_ranks if run.without_added is None else run.without_added.first_ranks
+    missed = [i for i in range(len(queries)) if firsts[i] != 1 and run.ranked[i]]
     missed.sort(key=lambda i: _shuffle("misses", queries[i]))
     if not missed:
         return None

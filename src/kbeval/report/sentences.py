@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kbeval.evaluation.comparison import Comparison, PairResult, RunResult
+    from kbeval.evaluation.label_effects import TakenBack
     from kbeval.evaluation.statistics import PairStatistics
 
 LARGEST_LISTED = 8
@@ -124,6 +125,8 @@ def verdict_remarks(comparison: Comparison, pair: PairResult) -> list[str]:
             f"The two tests disagree: t test {p_text(overall.p)}, sign-flip randomisation "
             f"{p_text(overall.p_sign_flip)}; a difference needs both."
         )
+    if verdict.taken_back is not None:
+        remarks.append(_taken_back(pair, verdict.taken_back))
     check = verdict.text_check
     if check is not None:
         never = [name for name in (pair.a, pair.b) if not comparison.run(name).reads_text]
@@ -145,6 +148,17 @@ def verdict_remarks(comparison: Comparison, pair: PairResult) -> list[str]:
             )
             remarks.append(f"{subject}; {ending}")
     return remarks
+
+
+def _taken_back(pair: PairResult, taken_back: TakenBack) -> str:
+    leader = pair.a if taken_back.leader == "a" else pair.b
+    was = f"Taken back, for {leader} led ({taken_back.word})"
+    if taken_back.why == "added gold":
+        return f"{was} only with the gold that labels added: without it the verdict is '{taken_back.detail}'."
+    return (
+        f"{was}, but {taken_back.detail} was not pooled and has fewer of its documents judged: judge its answers "
+        "(kbeval judge), and compare again."
+    )
 
 
 def counts_sentence(comparison: Comparison, run: RunResult) -> str:

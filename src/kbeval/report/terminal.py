@@ -33,6 +33,8 @@ def as_terminal(comparison: Comparison) -> str:
     parts.append(as_text(sections.metrics_table(comparison) if wide else sections.metrics_by_run(comparison)))
     if not wide and len(comparison.test_set.stratum_rows) > 1:
         parts.append(as_text(sections.strata_table(comparison, narrow=True)))
+    if not wide and (by_slice := sections.slices_table(comparison, brief=True)) is not None:
+        parts.append(as_text(by_slice))
     notes = sections.legs_sentences(comparison)
     large = sections.large_k_sentence(comparison)
     if large:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -14,6 +15,7 @@ from kbeval.formats.labels import read_labels
 from kbeval.formats.questions import read_questions
 from kbeval.model import LabelledQuery, Qrels
 from kbeval.testset.labels import judged
+from kbeval.testset.overlap import best_overlap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,10 +33,10 @@ def open_dataset(project: Project, folder: Path | None, split: str = "test") -> 
     files are read.
     """
     if folder is not None:
-        return load_dataset(folder, split)
+        return with_overlaps(load_dataset(folder, split))
     cache = project.path(project.settings.test_set.questions)
     if not cache.exists() and (project.root / "qrels").is_dir() and any((project.root / "qrels").iterdir()):
-        return load_dataset(project.root, split)
+        return with_overlaps(load_dataset(project.root, split))
     if project.file is None and not cache.exists():
         raise KbevalError(
             f"{project.root}: expected a kbeval project (a kbeval.toml, or {project.settings.test_set.questions}), "
@@ -67,7 +69,8 @@ def project_dataset(project: Project) -> Dataset:
     for question in questions:
         _check(question, documents, project.settings.test_set.questions)
     warnings = list(_odd_labels(labels, there, {question.id for question in questions}))
-    moved = _moved(questions, documents, corpus.chunk_words, corpus.chunk_overlap)
+    chunks = _GoldChunks(documents, corpus.chunk_words, corpus.chunk_overlap)
+    moved = [question.id for question in questions if not chunks.holds(question)]
     if moved:
         warnings.append(
             f"the text of the gold chunks of {len(moved)} questions has changed since they were written: {_some(moved)}"
@@ -88,10 +91,10 @@ def project_dataset(project: Project) -> Dataset:
         folder=project.root,
         name=project.root.name,
         documents=list(documents.values()),
-        queries=[_labelled(question, weighed) for question in questions if question.id in judged_queries],
+        queries=[_labelled(question, weighed, chunks) for question in questions if question.id in judged_queries],
         qrels=_qrels(weighed),
         warnings=tuple(warnings),
-        unanswerable=[_labelled(question, weighed) for question in questions if not question.answerable],
+        unanswerable=[_labelled(question, weighed, chunks) for question in questions if not question.answerable],
         level=weighed.level,
         judged_by_runs=weighed.by_runs,
         disputed=weighed.disputed,
@@ -138,23 +141,51 @@ def _check(question: Question, documents: dict[str, Document], cache: str) -> No
         )
 
 
-def _moved(questions: Sequence[Question], documents: dict[str, Document], words: int, overlap: int) -> list[str]:
-    """The questions with a gold chunk whose text is no longer in its document."""
-    hashes: dict[str, set[str]] = {}
-    moved = []
-    for question in questions:
-        gold = [document for document in question.gold_documents if document in documents]
-        for document in gold:
-            if document not in hashes:
-                chunks = chunk_document(documents[document], words=words, overlap=overlap)
-                hashes[document] = {text_hash(chunk.text) for chunk in chunks}
-        there = set().union(*(hashes[document] for document in gold))
-        if not set(question.gold_chunks.values()) <= there:
-            moved.append(question.id)
-    return moved
+class _GoldChunks:
+    """The texts that questions were written from, found by their hashes, whatever number they have now."""
+
+    def __init__(self, documents: dict[str, Document], words: int, overlap: int) -> None:
+        self._documents = documents
+        self._words = words
+        self._overlap = overlap
+        self._texts: dict[str, dict[str, str]] = {}
+
+    def holds(self, question: Question) -> bool:
+        """Whether every gold chunk of the question is still in one of its gold documents."""
+        there = {hashed for document in question.gold_documents for hashed in self._of(document)}
+        return set(question.gold_chunks.values()) <= there
+
+    def texts(self, question: Question) -> list[str]:
+        """The gold chunks' texts; where none is found, the gold documents'."""
+        there = {hashed: text for document in question.gold_documents for hashed, text in self._of(document).items()}
+        found = [there[hashed] for hashed in question.gold_chunks.values() if hashed in there]
+        return found or [self._documents[document].text for document in question.gold_documents]
+
+    def _of(self, document: str) -> dict[str, str]:
+        if document not in self._texts:
+            chunks = chunk_document(self._documents[document], words=self._words, overlap=self._overlap)
+            self._texts[document] = {text_hash(chunk.text): chunk.text for chunk in chunks}
+        return self._texts[document]
 
 
-def _labelled(question: Question, weighed: Judged) -> LabelledQuery:
+def with_overlaps(dataset: Dataset) -> Dataset:
+    """The data set with each question's lexical overlap with its gold documents, where its file does not say it."""
+    texts = {document.id: document.text for document in dataset.documents}
+    queries = [
+        query
+        if query.overlap is not None
+        else replace(query, overlap=_overlap(query.text, [texts[d] for d in query.relevant if d in texts]))
+        for query in dataset.queries
+    ]
+    return replace(dataset, queries=queries)
+
+
+def _overlap(question: str, texts: Sequence[str]) -> float | None:
+    """The overlap with the gold text that shares the most, to the 4 decimals that a file holds; none without gold."""
+    return round(best_overlap(question, texts), 4) if texts else None
+
+
+def _labelled(question: Question, weighed: Judged, chunks: _GoldChunks) -> LabelledQuery:
     relevant = weighed.relevant.get(question.id, {})
     return LabelledQuery(
         id=question.id,
@@ -165,7 +196,7 @@ def _labelled(question: Question, weighed: Judged) -> LabelledQuery:
         domain=question.domain,
         provenance={**question.provenance, "gold_chunks": dict(question.gold_chunks)},
         answerable=question.answerable,
-        overlap=question.overlap,
+        overlap=question.overlap if question.overlap is not None else _overlap(question.text, chunks.texts(question)),
         added=weighed.added.get(question.id, ()),
     )
 
