@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from kbeval._version import __version__
-from kbeval.cli import compare, doctor, evaluate, export, init, run
+from kbeval.cli import compare, doctor, evaluate, export, init, judge, run
 from kbeval.errors import KbevalError
 from kbeval.signals import interruptible
 
@@ -35,6 +35,7 @@ app.command("export")(export.export)
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("evaluate")(evaluate.evaluate)
+app.command("judge")(judge.judge)
 app.command("doctor")(doctor.doctor)
 
 

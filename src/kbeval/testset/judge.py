@@ -10,20 +10,19 @@ from kbeval.llm.calls import run_calls
 from kbeval.llm.client import estimated_tokens
 from kbeval.llm.errors import Refused
 from kbeval.model import Label
-from kbeval.testset.excerpts import Excerpts
 from kbeval.testset.judge_prompts import SCHEMA, WORDINGS, ask_again, ask_for_grade
 from kbeval.testset.judgments import confidence_of, grade_of
 from kbeval.testset.votes import Vote, as_entry, read_vote, refused_vote, vote_key
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from kbeval.llm.calls import Result, Tally
     from kbeval.llm.client import Answer, ChatModel
     from kbeval.llm.journal import Journal
     from kbeval.model import Document, Question
     from kbeval.progress import Progress
-    from kbeval.testset.excerpts import Excerpt
+    from kbeval.testset.excerpts import Excerpt, Excerpts
     from kbeval.testset.judge_prompts import Message, Wording
     from kbeval.testset.pool import Candidate
     from kbeval.testset.votes import Judge
@@ -235,6 +234,8 @@ async def ask_votes(
     per_minute: float = 0,
     retries: int = 5,
     token_limit: int = 0,
+    backoff_s: float = 1.0,
+    max_wait_s: float = 900.0,
     progress: Progress | None = None,
 ) -> Spent:
     """Asks for votes, writes each answer to the journal as it arrives, and puts it into ``votes``.
@@ -245,6 +246,7 @@ async def ask_votes(
     Args:
         fresh: what ``votes`` holds is not built upon.
         token_limit: what may be spent; 0 for no limit.
+        concurrency, per_minute, retries, backoff_s, max_wait_s: as ``run_calls`` takes them.
 
     Raises:
         Fatal: no call can go well (a wrong key, say). What was answered until then is in the journal.
@@ -307,6 +309,8 @@ async def ask_votes(
             concurrency=concurrency,
             per_minute=per_minute,
             retries=retries,
+            backoff_s=backoff_s,
+            max_wait_s=max_wait_s,
             token_limit=remaining if token_limit else 0,
             on_result=record,
             progress=progress,

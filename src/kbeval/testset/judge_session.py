@@ -199,6 +199,8 @@ def judge_pool(project: Project, plan: Plan, *, fresh: bool = False, progress: P
                 per_minute=llm.requests_per_minute,
                 retries=llm.retries,
                 token_limit=llm.max_tokens_total,
+                backoff_s=llm.backoff_s,
+                max_wait_s=llm.max_wait_s,
                 progress=progress,
             )
 
