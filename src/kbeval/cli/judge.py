@@ -50,7 +50,7 @@ def judge(
     from kbeval.progress import on_standard_error
     from kbeval.report.judging import outcome_text, plan_text, shortfalls
     from kbeval.testset.judge import Again
-    from kbeval.testset.judge_session import Files, judge_pool, plan_judging
+    from kbeval.testset.judge_session import judge_pool, plan_judging
 
     project = load_project(config)
     sources = _sources(runs)
@@ -71,8 +71,7 @@ def judge(
         return
     outcome = judge_pool(project, plan, fresh=again is not Again.NOTHING, progress=on_standard_error())
     typer.echo(outcome_text(plan, outcome), nl=False)
-    files = Files.of(project)
-    for path in [files.labels, files.votes, *([files.pool] if outcome.recorded else [])]:
+    for path in outcome.written:
         typer.echo(f"wrote {options.shown(path)}")
     failed = shortfalls(plan, outcome, project.settings.judge.max_unparsed)
     for sentence in failed:

@@ -38,11 +38,11 @@ class Excerpt:
 class Excerpts:
     """Picks excerpts, with the chunks of the test set.
 
-    A document of at most ``limit`` characters is shown whole. Of a longer one those chunks are shown whose text
-    the question was written from, then those that BM25 over the document's own chunks ranks highest for the
-    question, equal ones in the document's order, for as long as they fit into ``limit``. BM25, because no engine's
-    embedder may pick what an engine is judged by; it can overlook an answer that shares no word with the question,
-    which is why a document is shown whole wherever that can be paid for.
+    A document of at most ``limit`` characters is shown whole. Of a longer one those chunks come first whose hashes the
+    caller names (what the question was written from, or what nearly repeats it), then those that BM25 over the
+    document's own chunks ranks highest for the question, equal ones in the document's order, for as long as they fit
+    into ``limit``. BM25, because no engine's embedder may pick what an engine is judged by; it can overlook an answer
+    that shares no word with the question, which is why a document is shown whole wherever that can be paid for.
 
     A single chunk that is longer than the limit is cut at it, and marked as cut.
     """
@@ -53,8 +53,8 @@ class Excerpts:
         self._overlap = overlap
         self._known: dict[str, _Chunked] = {}
 
-    def of(self, document: Document, question: str, gold: Collection[str] = ()) -> Excerpt:
-        """The excerpt of ``document`` for ``question``; ``gold`` are the hashes of chunks that come first."""
+    def of(self, document: Document, question: str, first: Collection[str] = ()) -> Excerpt:
+        """The excerpt of ``document`` for ``question``; ``first``: the hashes of chunks that come before others."""
         if len(document.text) <= self._limit:
             return Excerpt(document.text, whole=True, chunks=1, of=1)
         chunked = self._known.get(document.id)
@@ -62,16 +62,16 @@ class Excerpts:
             chunked = self._known[document.id] = _Chunked(document, self._words, self._overlap)
         shown: list[int] = []
         spans: list[Span] = []
-        for number in chunked.best(question, gold):
+        order = chunked.best(question, first)
+        for number in order:
             wider = _united([*spans, chunked.spans[number]])
             if sum(end - start for start, end in wider) > self._limit:
                 break
             shown.append(number)
             spans = wider
         if not shown:
-            first = next(iter(chunked.best(question, gold)))
-            start, end = chunked.spans[first]
-            shown, spans = [first], [(start, min(end, start + self._limit))]
+            start, end = chunked.spans[order[0]]
+            shown, spans = [order[0]], [(start, min(end, start + self._limit))]
         return Excerpt(_marked(document.text, spans), whole=False, chunks=len(shown), of=len(chunked.spans))
 
 
@@ -87,9 +87,9 @@ class _Chunked:
         self._hashes = [text_hash(chunk) for chunk in chunks]
         self._index = Bm25Index(chunks)
 
-    def best(self, question: str, gold: Collection[str]) -> list[int]:
+    def best(self, question: str, first: Collection[str]) -> list[int]:
         scores = self._index.scores(question)
-        return sorted(range(len(self.spans)), key=lambda i: (self._hashes[i] not in gold, -scores[i], i))
+        return sorted(range(len(self.spans)), key=lambda i: (self._hashes[i] not in first, -scores[i], i))
 
 
 def _spans(text: str, chunks: list[str]) -> list[Span]:

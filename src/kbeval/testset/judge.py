@@ -124,7 +124,8 @@ def make_docket(
             by_people += 1
         else:
             question = texts[candidate.query]
-            excerpt = excerpts.of(document, question.text, gold=set(question.gold_chunks.values()))
+            first = {*question.gold_chunks.values(), *([candidate.passage] if candidate.passage else [])}
+            excerpt = excerpts.of(document, question.text, first)
             shortened += not excerpt.whole
             ballots = tuple(
                 Ballot(vote_key(judge, wording, question.text, document, excerpt), wording, question, document, excerpt)

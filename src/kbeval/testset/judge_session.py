@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kbeval.errors import KbevalError
@@ -83,6 +83,7 @@ class Outcome:
         labels: the labels of this judge for the pool, those that were known before included.
         spent: what was asked.
         open_pairs: pairs of the pool that have no label of this judge (or a person) yet.
+        written: the files that have changed.
         unparsed_share: of the votes behind ``labels``, the share that could not be read.
         cut_votes: of these, how many ended at the longest answer that was asked for.
         disputed: pairs of question and generated gold below the level, for a person; of all labels of the project.
@@ -95,6 +96,7 @@ class Outcome:
     labels: Sequence[Label]
     spent: Spent
     open_pairs: int
+    written: Sequence[Path]
     unparsed_share: float
     cut_votes: int
     disputed: Sequence[tuple[str, str]]
@@ -211,12 +213,14 @@ def judge_pool(project: Project, plan: Plan, *, fresh: bool = False, progress: P
         before = read_labels(files.labels)
         labels = make_labels(plan.docket.cases, votes, plan.judge, before)
         after = merge_labels(before, labels)
+        written = [files.votes] if spent.calls else []
         if after != before:
             write_labels(files.labels, after)
+            written.append(files.labels)
         outcome = _outcome(project, plan, votes, labels, after, spent)
-        if outcome.recorded:
-            _record(files.pool, plan)
-    return outcome
+        if outcome.recorded and _record(files.pool, plan):
+            written.append(files.pool)
+    return replace(outcome, written=written)
 
 
 def _outcome(
@@ -238,6 +242,7 @@ def _outcome(
         labels=labels,
         spent=spent,
         open_pairs=open_pairs,
+        written=(),
         unparsed_share=share,
         cut_votes=sum(vote.cut for vote in unread),
         disputed=judged(plan.questions, here, level=level).disputed,
@@ -248,12 +253,15 @@ def _outcome(
     )
 
 
-def _record(path: Path, plan: Plan) -> None:
+def _record(path: Path, plan: Plan) -> bool:
+    """Puts the pool on record; whether that changed the file."""
     ids = [question.id for question in plan.questions]
     record = PoolRecord(
         depth=plan.depth, when=now(), runs={run.name: run_hash(run, ids, plan.depth) for run in plan.runs}
     )
     before = read_pools(path)
     after = with_pool(before, record)
-    if after != before:
-        write_pools(path, after)
+    if after == before:
+        return False
+    write_pools(path, after)
+    return True

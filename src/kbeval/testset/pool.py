@@ -27,7 +27,8 @@ class Candidate:
         ranks: for each pooled run that returned it within the depth, its rank from 1; by name in the runs' order.
         gold: the question's own labels name it. It is judged whether or not a run found it: a label that is
             wrong is most likely on a document that nobody finds.
-        twin: it is a near-duplicate of a gold document.
+        twin: it holds nearly what a gold passage holds.
+        passage: the hash of the text of the chunk that does, where it is known: a judge has to see that one.
     """
 
     query: str
@@ -35,6 +36,7 @@ class Candidate:
     ranks: Mapping[str, int] = field(default_factory=dict)
     gold: bool = False
     twin: bool = False
+    passage: str | None = None
 
     @property
     def best_rank(self) -> int | None:
@@ -47,7 +49,7 @@ def pool_candidates(
     questions: Iterable[Question],
     depth: int,
     *,
-    twins: Mapping[str, Collection[str]] | None = None,
+    twins: Mapping[tuple[str, str], str | None] | None = None,
 ) -> list[Candidate]:
     """The union of the runs' first ``depth`` documents for each question, its gold, and the gold's twins.
 
@@ -55,7 +57,8 @@ def pool_candidates(
         runs: with distinct names.
         questions: the test set. What a run answers beyond it is left out.
         depth: how many documents of each answer are pooled.
-        twins: for a document, its near-duplicates.
+        twins: pairs of a question and a near-duplicate of its gold (``testset.twins``), each with the hash of the chunk
+            that is one, None where the whole document is.
 
     Returns:
         Each (question, document) once, best ranks first, so that a limited budget goes where it counts for
@@ -67,15 +70,10 @@ def pool_candidates(
         for query, document, rank in _top(run, wanted, depth).iter_rows():
             ranks.setdefault((query, document), {})[run.name] = rank
     gold = {(q.id, document) for q in wanted.values() for document, grade in q.gold_documents.items() if grade > 0}
-    near = {
-        (query, twin)
-        for query, document in gold
-        for twin in (twins or {}).get(document, ())
-        if (query, twin) not in gold
-    }
+    near = {pair: chunk for pair, chunk in (twins or {}).items() if pair[0] in wanted and pair not in gold}
     candidates = [
-        Candidate(*pair, ranks=ranks.get(pair, {}), gold=pair in gold, twin=pair in near)
-        for pair in ranks.keys() | gold | near
+        Candidate(*pair, ranks=ranks.get(pair, {}), gold=pair in gold, twin=pair in near, passage=near.get(pair))
+        for pair in ranks.keys() | gold | near.keys()
     ]
     return sorted(candidates, key=lambda one: (one.best_rank or depth + 1, one.query, one.document))
 
