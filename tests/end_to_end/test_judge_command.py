@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -106,7 +108,8 @@ class Judging:
         return result
 
     def refused(self, *arguments: object, runs: Sequence[str] = ("one", "two")) -> str:
-        lines = self(*arguments, runs=runs, code=2).err.splitlines()
+        said = self(*arguments, runs=runs, code=2).err.splitlines()
+        lines = [line for line in said if not line.startswith("judging: ")]
         assert [line.startswith("kbeval: error: ") for line in lines] == [True]
         return lines[0]
 
@@ -322,6 +325,31 @@ def test_a_wrong_key_is_one_line_and_touches_nothing(judging: Judging) -> None:
     assert not judging.labels_file.exists()
 
 
+def test_no_credit_left_is_one_line_and_what_came_in_has_its_labels(judging: Judging) -> None:
+    judging.configure(llm="concurrency = 1")
+    judging.server.answer = lambda asked: by_overlap(asked) if asked.number < 6 else Status(402, "Insufficient credits")
+    assert "no credit left" in judging.refused()
+    assert len(judging.labels()) == 3, "two votes each"
+    judging.server.answer = by_overlap
+    judging()
+    assert judging.server.paid == 2 * judging.PAIRS
+
+
+def test_ctrl_c_keeps_what_came_in(judging: Judging) -> None:
+    judging.configure(llm="concurrency = 1")
+
+    def answer(asked: Asked) -> Reply:
+        if asked.number == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+        return by_overlap(asked)
+
+    judging.server.answer = answer
+    judging(code=130)
+    assert len(judging.labels()) == 3, "two votes each"
+    judging()
+    assert 2 * judging.PAIRS <= judging.server.paid <= 2 * judging.PAIRS + 1
+
+
 def test_the_token_limit_ends_the_work_and_the_next_goes_on(judging: Judging) -> None:
     judging.configure("votes = 1\nmax_answer_tokens = 20", llm="max_tokens_total = 1200\nconcurrency = 1")
     result = judging(code=1)
@@ -436,7 +464,7 @@ def test_real_runs_of_a_real_corpus(kbeval: Kbeval, server: ChatServer, shared_d
     cache.write_text(json.dumps({"format": 1, "questions": questions}))
 
     runs = sorted((kbeval.folder / "runs").iterdir())
-    result = kbeval("judge", *runs, OPENAI_API_KEY=KEY)
+    result = kbeval("judge", *runs, "--votes", "1", OPENAI_API_KEY=KEY)
     assert result.code == 0, result.err
 
     found: dict[tuple[str, str], set[str]] = {(q, d): set() for q, documents in gold.items() for d in documents}
@@ -446,7 +474,7 @@ def test_real_runs_of_a_real_corpus(kbeval: Kbeval, server: ChatServer, shared_d
             found.setdefault((query, document), set()).add(path.stem)
     labels = {(label.query, label.document): label for label in read_labels(kbeval.folder / "corpus" / "labels.jsonl")}
     assert {pair: set(label.runs) for pair, label in labels.items()} == found
-    assert server.paid == 2 * len(found)
+    assert server.paid == len(found)
     documents = {line["_id"]: line for line in map(json.loads, (source / "corpus.jsonl").open())}
     whole = {pair for pair in labels if len(documents[pair[1]]["text"]) <= 8000}
     assert 0.9 * len(labels) < len(whole) < len(labels), "some are shown by their best chunks"

@@ -84,3 +84,10 @@ def test_an_unreadable_answer_is_answered_with_the_form() -> None:
     messages = ask_again(ask_for_grade(WORDINGS[0], "How?", "", Excerpt("x", True, 1, 1)), "Well, it depends.")
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "user"]
     assert messages[2]["content"] == "Well, it depends."
+
+
+def test_a_prompt_that_changes_gets_a_new_version() -> None:
+    """Votes are known by the version: where this fails, raise the number in ``WORDINGS``, and then the hash here."""
+    shown = Excerpt("Some text.", whole=False, chunks=1, of=2)
+    hashes = {w.version: text_hash(repr(ask_for_grade(w, "How?", "Title", shown))) for w in WORDINGS}
+    assert hashes == {"judge-1-assess": "740131a6b83a7f97", "judge-1-reply": "564e741a079a4e8d"}

@@ -183,7 +183,7 @@ def judge_pool(project: Project, plan: Plan, *, fresh: bool = False, progress: P
         fresh: the plan asks for votes that are known: what is known of them is not built upon.
 
     Raises:
-        Fatal: no call can go well. Votes that came in are kept; labels are written by the next session.
+        Fatal: no call can go well. What came in until then is kept, and has its labels.
         KbevalError: a file cannot be read or written, or another session is at work.
     """
     files, llm = Files.of(project), project.settings.llm
@@ -206,9 +206,15 @@ def judge_pool(project: Project, plan: Plan, *, fresh: bool = False, progress: P
                 progress=progress,
             )
 
+    spent = Spent()
+    ended: BaseException | None = None
     with Journal(files.votes) as journal:
         votes = replay(journal.replay())
-        spent = asyncio.run(ask()) if plan.ballots else Spent()
+        try:
+            if plan.ballots:
+                spent = asyncio.run(ask())
+        except (KbevalError, KeyboardInterrupt, SystemExit) as error:
+            ended = error  # What has come in until now is worth its labels: no credit left, say, or Ctrl-C.
         # Read again: a person may have labelled meanwhile.
         before = read_labels(files.labels)
         labels = make_labels(plan.docket.cases, votes, plan.judge, before)
@@ -217,6 +223,8 @@ def judge_pool(project: Project, plan: Plan, *, fresh: bool = False, progress: P
         if after != before:
             write_labels(files.labels, after)
             written.append(files.labels)
+        if ended is not None:
+            raise ended
         outcome = _outcome(project, plan, votes, labels, after, spent)
         if outcome.recorded and _record(files.pool, plan):
             written.append(files.pool)
