@@ -352,11 +352,12 @@ def test_ctrl_c_keeps_what_came_in(judging: Judging) -> None:
 
 def test_the_token_limit_ends_the_work_and_the_next_goes_on(judging: Judging) -> None:
     judging.configure("votes = 1\nmax_answer_tokens = 20", llm="max_tokens_total = 1200\nconcurrency = 1")
-    result = judging(code=1)
+    result = judging()
     asked = judging.server.paid
     assert 0 < asked < judging.PAIRS
     assert asked * 120 <= 1200  # what the server says that each has cost
-    assert f"{judging.PAIRS - asked} votes were not asked for, as [llm] max_tokens_total was reached" in result.err
+    assert f"not asked, as [llm] max_tokens_total was reached: {judging.PAIRS - asked} votes" in result.out
+    assert not (judging.folder / "corpus" / "pool.json").exists()
     judging.configure("votes = 1\nmax_answer_tokens = 20")
     judging()
     assert judging.server.paid == judging.PAIRS
@@ -412,6 +413,20 @@ def test_related_models_are_named(judging: Judging) -> None:
         "kbeval: warning: the judge openai/gpt-4o-mini and openai/gpt-4.1, which wrote questions, are of one model "
         "family (OpenAI)"
     ) in result.err
+
+
+def test_questions_without_gold_are_judged_too(judging: Judging) -> None:
+    cache = judging.folder / "corpus" / "questions.cache.json"
+    data = json.loads(cache.read_text())
+    more = {"text": "May a cashier give money back?", "gold_chunks": {}, "gold_documents": {}, "source": "historical"}
+    data["questions"] += [{"id": "real", **more}, {"id": "none", **more, "answerable": False}]
+    cache.write_text(json.dumps(data))
+    judging.write_run("one", {"real": ["refunds"], "none": ["refunds"]})
+    result = judging(runs=["one"])
+    # may, a, cashier, give, money, back: all six words are in the text.
+    assert {judging.labels()[query, "refunds"].grade for query in ("real", "none")} == {3}
+    assert "answers to questions that are said to have none: 1 (none refunds)" in result.out
+    assert judging.server.paid == 2 * (4 + 1), "the four gold documents, and one question in two guises, asked once"
 
 
 def test_documents_that_cannot_be_judged_are_named(judging: Judging) -> None:

@@ -45,11 +45,6 @@ def shortfalls(plan: Plan, outcome: Outcome, max_unparsed: float) -> list[str]:
             f"{outcome.spent.failed} of {len(plan.ballots)} votes could not be had ({reasons}; {example}); "
             "run it again: what has come in is kept"
         )
-    if outcome.spent.not_asked:
-        found.append(
-            f"{outcome.spent.not_asked} votes were not asked for, as [llm] max_tokens_total was reached; "
-            "run it again: what has come in is kept"
-        )
     if outcome.unparsed_share > max_unparsed:
         cut = (
             f"; {outcome.cut_votes} ended at [judge] max_answer_tokens = {plan.judge.max_answer_tokens}"
@@ -140,7 +135,9 @@ def _spent_lines(outcome: Outcome) -> Iterator[str]:
     yield line + (f" ({'; '.join(notes)})" if notes else "")
     if outcome.open_pairs:
         yield f"not judged yet: {outcome.open_pairs} pairs; the pool is put on record when all are"
-    elif not outcome.recorded:
+    if spent.not_asked:
+        yield f"not asked, as [llm] max_tokens_total was reached: {spent.not_asked} votes; run it again to go on"
+    if not outcome.open_pairs and not outcome.recorded:
         yield "the pool is not put on record, as too many votes could not be read"
 
 

@@ -116,6 +116,7 @@ def plan_judging(
     limit: int | None = None,
     again: Again = Again.NOTHING,
     include_human: bool = False,
+    twins: Mapping[tuple[str, str], str | None] | None = None,
 ) -> Plan:
     """Pools the runs and finds out what has to be asked. Asks nothing, and writes nothing.
 
@@ -126,6 +127,7 @@ def plan_judging(
         limit: how many pairs are asked about at most.
         again: which votes are asked for although they are known.
         include_human: also pairs that a person has labelled, so that agreement can be measured.
+        twins: near-duplicates of gold, as ``pool_candidates`` takes them.
 
     Raises:
         KbevalError: a run answers no question of the test set, or ``only`` names one that is not in it.
@@ -136,7 +138,7 @@ def plan_judging(
     questions = read_questions(project.path(project.settings.test_set.questions))
     _check(project, runs, questions, only)
     documents = project_documents(project)
-    candidates = pool_candidates(runs, questions, depth)
+    candidates = pool_candidates(runs, questions, depth, twins=twins)
     corpus = project.settings.corpus
     excerpts = Excerpts(limit=settings.max_characters, words=corpus.chunk_words, overlap=corpus.chunk_overlap)
     docket = make_docket(
