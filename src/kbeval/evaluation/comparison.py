@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import polars as pl
@@ -36,7 +37,7 @@ from kbeval.model import Run
 from kbeval.order import sort_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     import pandas as pd
@@ -419,13 +420,35 @@ def _top_scores(test_set: TestSet, run: Run) -> dict[str, float | None]:
     return {query: scores.get(query) for query in sorted(test_set.unanswerable)}
 
 
-def _ranked(run: Run, alignment: Alignment, count: int) -> list[list[str]]:
+class Ranked(Sequence[list[str]]):
+    """The first documents of each query's list, kept as one column: as Python's strings they take five times that."""
+
+    def __init__(self, documents: pl.Series, ends: NDArray[np.int64]) -> None:
+        # Built anew, since a part of a column keeps the text of the whole alive.
+        self._documents = pl.Series(documents.to_list(), dtype=pl.String)
+        self._ends = ends
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int) -> list[str]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[str]]: ...
+    def __getitem__(self, index: int | slice) -> list[str] | list[list[str]]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        end = int(self._ends[index])
+        start = int(self._ends[index - 1]) if index % len(self) else 0
+        return self._documents[start:end].to_list()
+
+
+def _ranked(run: Run, alignment: Alignment, count: int) -> Ranked:
     """The first documents of each query's list; only those are ever taken out of the run's frame."""
     lengths = np.minimum(alignment.returned, count)
     ends = np.cumsum(lengths)
     rows = np.repeat(alignment.starts - (ends - lengths), lengths) + np.arange(int(ends[-1]))
-    documents = run.frame["document"].gather(rows).to_list()
-    return [documents[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
+    return Ranked(run.frame["document"].gather(rows), ends)
 
 
 def _chance(test_set: TestSet, judgments: Judgments, options: Options, depth: int | None) -> dict[str, float]:
