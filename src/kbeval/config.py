@@ -8,9 +8,9 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kbeval.errors import InputError, KbevalError
 
@@ -73,6 +73,36 @@ class LlmSettings(_Table):
     max_wait_s: float = Field(default=900.0, ge=0)
 
 
+class BandSettings(_Table):
+    """For each style the least and the most overlap (METHOD 5) that its questions may have with their text."""
+
+    near: tuple[float, float] = (0.7, 1.0)
+    mid: tuple[float, float] = (0.35, 0.8)
+    far: tuple[float, float] = (0.0, 0.35)
+
+    @field_validator("near", "mid", "far")
+    @classmethod
+    def _ordered(cls, band: tuple[float, float]) -> tuple[float, float]:
+        if not 0 <= band[0] <= band[1] <= 1:
+            raise ValueError("two numbers from 0 to 1, the smaller one first")
+        return band
+
+    def by_style(self) -> dict[str, tuple[float, float]]:
+        """The bands by the names of the styles."""
+        return {"near": self.near, "mid": self.mid, "far": self.far}
+
+
+class GenerateSettings(_Table):
+    """What ``kbeval generate`` asks for, and what it takes."""
+
+    styles: list[Literal["near", "mid", "far"]] = Field(default=["near", "mid", "far"], min_length=1)
+    bands: BandSettings = BandSettings()
+    max_words: int = Field(default=60, ge=1)
+    max_answer_tokens: int = Field(default=300, ge=1)
+    round_trip: bool = False
+    round_trip_k: int = Field(default=10, ge=1)
+
+
 class JudgeSettings(_Table):
     """How a model judges what runs found. The server and its limits are those of ``[llm]``.
 
@@ -101,6 +131,7 @@ class Settings(_Table):
     test_set: TestSetSettings = TestSetSettings()
     compare: CompareSettings = CompareSettings()
     llm: LlmSettings = LlmSettings()
+    generate: GenerateSettings = GenerateSettings()
     judge: JudgeSettings = JudgeSettings()
     store: StoreSettings = StoreSettings()
     engines: dict[str, dict[str, Any]] = DEFAULT_ENGINES

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from kbeval._version import __version__
-from kbeval.cli import compare, doctor, evaluate, export, init, judge, run
+from kbeval.cli import compare, doctor, evaluate, export, generate, init, judge, run
 from kbeval.errors import KbevalError
 from kbeval.signals import interruptible
 
@@ -31,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("init")(init.init)
+app.command("generate")(generate.generate)
 app.command("export")(export.export)
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
