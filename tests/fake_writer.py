@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from chat_server import Asked
 
 TEXT = re.compile(r"<text>\n(.*)\n</text>", re.DOTALL)
-SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe ri so tu va we xi yo zu".split()
+SYLLABLES = [consonant + vowel for consonant in "bcdfghjklmnp" for vowel in "aeiou"]
 
 
 def text_of(asked: Asked) -> str:

@@ -172,7 +172,8 @@ class _Schedule(Generic[R, T]):
         self._estimate = estimate
         self._dearest = 0
         self._tally = Tally()
-        self._ended = asyncio.Event()
+        self._ended = asyncio.Event()  # everything ends, for a Fatal
+        self._over = asyncio.Event()  # no more calls start, for that or because the server was too busy for too long
         self._error: BaseException | None = None
         self._given_up: RateLimited | None = None
         self._busy_since: float | None = None
@@ -220,6 +221,7 @@ class _Schedule(Generic[R, T]):
             if self._error is None:
                 self._error = error
             self._ended.set()
+            self._over.set()
 
     def _expected(self, request: R) -> int:
         return self._estimate(request) if self._estimate else self._dearest
@@ -260,15 +262,15 @@ class _Schedule(Generic[R, T]):
         return None
 
     async def _turn(self) -> int:
-        """A turn, or the end of everything, whichever comes first."""
+        """A turn, or that there are none any more, whichever comes first."""
         turn = asyncio.ensure_future(self._pace.turn())
-        ended = asyncio.ensure_future(self._ended.wait())
+        over = asyncio.ensure_future(self._over.wait())
         try:
-            await asyncio.wait({turn, ended}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({turn, over}, return_when=asyncio.FIRST_COMPLETED)
             return turn.result() if turn.done() else -1
         finally:
             turn.cancel()
-            ended.cancel()
+            over.cancel()
 
     async def _pause(self, attempts: int, retry_after: float | None) -> None:
         """Exponential backoff: between half of it and all of it, so that calls that failed together part."""
@@ -278,7 +280,7 @@ class _Schedule(Generic[R, T]):
             seconds = max(seconds, min(retry_after, self._max_wait_s))
         try:
             async with asyncio.timeout(seconds):
-                await self._ended.wait()
+                await self._over.wait()
         except TimeoutError:
             return
 
@@ -293,6 +295,7 @@ class _Schedule(Generic[R, T]):
                 f"the server was too busy for {now - self._busy_since:.0f} s{more}, "
                 f"and the limit is {self._max_wait_s:g} s ({error})"
             )
+            self._over.set()
         return self._given_up is not None
 
     def _unreachable(self, error: CallError) -> None:

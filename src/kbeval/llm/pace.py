@@ -13,16 +13,17 @@ SLOWEST_PER_MINUTE = 6.0
 """The rate is never lowered below this: a call every ten seconds finds out when the server is well again."""
 
 CUT = 0.5
-STEPS_BACK = 20
-"""After this many answers the rate is back where it was when the server first complained."""
+STEPS = 20
+"""A step is this part of the rate that the server complained about: ten of them lead from the half of it back to it."""
 
 
 class Pace:
     """Hands out turns. All calls of one schedule share it: what slows one down slows all down.
 
-    The rate is halved when the server complains (429) and rises by a fixed step with every answer: additive increase,
-    multiplicative decrease (Chiu and Jain 1989), as TCP does. Complaints about calls that had started before the rate
-    was last halved are about the old rate and do not halve it again.
+    As TCP does with its window (Jacobson 1988; RFC 5681): the rate is halved when the server complains (429). With
+    every answer it doubles up to half of what it was when the complaints began, and rises by a fixed small step from
+    there on. Complaints about calls that had started before the rate was last halved are about the old rate and do
+    not halve it again.
 
     Args:
         per_minute: the most calls a minute, evenly spaced; 0 for as many as there are.
@@ -38,6 +39,7 @@ class Pace:
         self._stated = per_minute if per_minute > 0 else float("inf")
         self._rate = self._stated
         self._step = 0.0
+        self._safe = 0.0
         self._backoff_s = backoff_s
         self._ceiling_s = ceiling_s
         self._concurrency = concurrency
@@ -68,7 +70,8 @@ class Pace:
         """A call came back after ``seconds``: the rate rises, up to the stated one."""
         self._latency = seconds if not self._latency else 0.8 * self._latency + 0.2 * seconds
         self._complaints = 0
-        self._rate = min(self._rate + self._step, self._stated)
+        raised = min(self._rate * 2, self._safe) if self._rate < self._safe else self._rate + self._step
+        self._rate = min(raised, self._stated)
 
     def complained(self, epoch: int, retry_after: float | None) -> None:
         """The server answered 429 to the call that started in ``epoch``: everybody waits, and then goes slower."""
@@ -76,7 +79,8 @@ class Pace:
         if epoch == self._epoch:
             self._epoch += 1
             before = min(self._rate, self._possible())
-            self._step = max(self._step, before / STEPS_BACK)
+            if not self._complaints:
+                self._step, self._safe = before / STEPS, before * CUT
             self._rate = max(before * CUT, min(SLOWEST_PER_MINUTE, self._stated))
             self.lowest = self._rate if self.lowest is None else min(self.lowest, self._rate)
             # Jitter on top: whoever else was told to wait comes back at the same moment.
