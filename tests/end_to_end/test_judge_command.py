@@ -295,6 +295,21 @@ def test_one_vote_of_two_that_could_not_be_read_leaves_the_other_with_little_con
     }
 
 
+def test_answers_that_were_cut_are_asked_again_with_more_room_and_the_others_are_not(judging: Judging) -> None:
+    def answer(asked: Asked) -> Reply:
+        thinks = "blink" in material(asked)[0] and asked.body["max_tokens"] < 900
+        return Say("Let me think", finish_reason="length") if thinks else by_overlap(asked)
+
+    judging.server.answer = answer
+    result = judging(code=1)
+    assert "8 ended at [judge] max_answer_tokens = 300" in result.err  # q3 has four documents, two votes each
+    paid = judging.server.paid
+    judging.configure("max_answer_tokens = 900")
+    judging("--retry-unparsed")
+    assert judging.server.paid == paid + 8
+    assert None not in {label.grade for label in judging.labels().values()}
+
+
 def test_a_refusal_is_null_at_once(judging: Judging) -> None:
     judging.configure("max_unparsed = 1.0")
     judging.server.answer = lambda asked: Say(None, refusal="I would rather not.")

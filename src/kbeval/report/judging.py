@@ -47,7 +47,8 @@ def shortfalls(plan: Plan, outcome: Outcome, max_unparsed: float) -> list[str]:
         )
     if outcome.unparsed_share > max_unparsed:
         cut = (
-            f"; {outcome.cut_votes} ended at [judge] max_answer_tokens = {plan.judge.max_answer_tokens}"
+            f"; {outcome.cut_votes} ended at [judge] max_answer_tokens = {plan.judge.max_answer_tokens}, which a model "
+            "that thinks first needs more of"
             if outcome.cut_votes
             else ""
         )

@@ -81,12 +81,15 @@ class Vote:
 
 
 def vote_key(judge: Judge, wording: Wording, question: str, document: Document, excerpt: Excerpt) -> str:
-    """What a vote is known by: the wording's version, the model and its parameters, the question's and the document's
+    """What a vote is known by: the wording's version, the model and its temperature, the question's and the document's
     text, and what of it was shown. The first 32 hexadecimal digits of SHA-256.
+
+    The longest answer is not part of it: it cuts an answer and does not change what was said before the cut, and
+    whoever raises it since some were cut shall not pay for all the others again.
     """
     parts = [
         wording.version,
-        [judge.model, judge.temperature, judge.max_answer_tokens],
+        [judge.model, judge.temperature],
         question,
         [document.title, document.text],
         None if excerpt.whole else excerpt.text,
