@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from kbeval._version import __version__
-from kbeval.cli import compare, doctor, evaluate, export, generate, import_, init, run, twins
+from kbeval.cli import compare, doctor, evaluate, export, generate, import_, init, judge, run, twins
 from kbeval.errors import KbevalError
 from kbeval.signals import interruptible
 
@@ -34,6 +34,7 @@ app.command("init")(init.init)
 app.command("generate")(generate.generate)
 app.command("import")(import_.import_questions)
 app.command("twins")(twins.twins)
+app.command("judge")(judge.judge)
 app.command("export")(export.export)
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
