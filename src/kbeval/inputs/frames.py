@@ -43,13 +43,15 @@ def three_columns(what: str, source: Any, value: str) -> pl.DataFrame:
     Raises:
         KbevalError: a column is missing, is there twice, or holds something else.
     """
-    columns = list(source.collect_schema().names() if isinstance(source, pl.LazyFrame) else source.columns)
-    picked = {name: _pick(what, columns, name) for name in ("query", "document", value)}
     if isinstance(source, pl.LazyFrame):
         try:
+            columns = source.collect_schema().names()
+            picked = {name: _pick(what, columns, name) for name in ("query", "document", value)}
             source = source.select(*picked.values()).collect()
         except (pl.exceptions.PolarsError, OSError) as error:
             raise KbevalError(f"{what}: expected a frame that can be computed, found {one_line(error)}") from None
+    else:
+        picked = {name: _pick(what, list(source.columns), name) for name in ("query", "document", value)}
     return pl.DataFrame(
         {
             "query": _ids(what, "query", source[picked["query"]]),
@@ -78,16 +80,16 @@ def _pick(what: str, columns: Sequence[Any], wanted: str) -> Any:
 def _ids(what: str, name: str, column: Any) -> pl.Series:
     if isinstance(column, pl.Series):
         dtype = column.dtype
-        if dtype.is_integer() or isinstance(dtype, (pl.Categorical, pl.Enum)):
+        if dtype.is_integer() or isinstance(dtype, (pl.Categorical, pl.Enum, pl.Null)):
             column = column.cast(pl.String)
         elif dtype == pl.Object:
             return ids_of(f"{what}: {name}", column.to_list())
-        elif dtype not in (pl.String, pl.Null):
+        elif dtype != pl.String:
             raise KbevalError(f"{what}: expected ids as text or whole numbers in {name}, found {dtype}")
         if column.null_count() or (column == "").any():
             raise KbevalError(f"{what}: expected an id in every row of {name}, found an empty one")
-        text: pl.Series = column.cast(pl.String)
-        return text
+        ids: pl.Series = column
+        return ids
     # By way of lists: polars' own conversion wants pyarrow, which nothing else here needs.
     if column.isna().any():
         raise KbevalError(f"{what}: expected an id in every row of {name}, found an empty one")
