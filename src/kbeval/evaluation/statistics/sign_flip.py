@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,15 +51,29 @@ def sign_flip(differences: NDArray[np.float64], *, level: float = 0.05, seed: in
     whole, exponent = whole_numbers(nonzero)
     slack = whole.size + int(np.ldexp(TIE * np.abs(nonzero).max() * whole.size, exponent))
     threshold = abs(int(whole.sum())) - slack
-    groups = -(-whole.size // BYTE)
-    sizes = np.zeros(groups * BYTE, dtype=np.int64)
-    sizes[: whole.size] = np.sort(np.abs(whole))[::-1]
+    sizes = np.sort(np.abs(whole))[::-1]
+    draws = 0 if whole.size <= EXACT_UP_TO else _draws(whole.size, level) - 1
+    if whole.size <= MANY:
+        return _p_of_bytes(sizes.tobytes(), threshold, draws, seed)
+    return _p(sizes, threshold, draws, seed)
+
+
+@lru_cache(maxsize=2048)
+def _p_of_bytes(sizes: bytes, threshold: int, draws: int, seed: int) -> float:
+    # A pair's differences are asked about more than once: on all questions, and on those of the one stratum.
+    return _p(np.frombuffer(sizes, dtype=np.int64), threshold, draws, seed)
+
+
+def _p(sizes: NDArray[np.int64], threshold: int, draws: int, seed: int) -> float:
+    """The share of sums of randomly signed ``sizes`` that reach the threshold; of all of them where ``draws`` is 0."""
+    groups = -(-sizes.size // BYTE)
+    filled = np.zeros(groups * BYTE, dtype=np.int64)
+    filled[: sizes.size] = sizes
     # the sum of every sign pattern of each eight differences: a byte then draws eight signs at once
-    tables = sizes.reshape(groups, BYTE) @ _PATTERNS.T
-    if whole.size <= EXACT_UP_TO:
+    tables = filled.reshape(groups, BYTE) @ _PATTERNS.T
+    if not draws:
         sums = tables[0] if groups == 1 else np.add.outer(tables[0], tables[1]).ravel()
         return float(np.count_nonzero(np.abs(sums) >= threshold) / sums.size)
-    draws = _draws(whole.size, level) - 1
     sums = _random_sums(tables, draws, seed)
     return float((np.count_nonzero(np.abs(sums) >= threshold) + 1) / (draws + 1))
 
