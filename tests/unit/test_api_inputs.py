@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import kbeval
 from kbeval.formats.ids import escape_id
+from kbeval.inputs.frames import _NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,6 +219,13 @@ def test_forms_of_judgments(qrels: Any) -> None:
 )
 def test_forms_of_a_run(run: Any) -> None:
     assert mrr(QRELS, run) == MRR
+
+
+def test_the_documents_columns_are_those_that_are_taken(project_root: Path) -> None:
+    text = (project_root / "docs" / "library.md").read_text()
+    table = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("| ")}
+    for column, lines in _NAMES.items():
+        assert re.findall(r"`([^`]*)`", table[column]) == [name for names in lines for name in names]
 
 
 def test_whole_numbers_are_ids() -> None:
@@ -503,7 +511,7 @@ def in_some_form(draw: Any, nested: dict[str, dict[str, Any]], value: str) -> An
     return pl.DataFrame(columns).lazy() if form == "lazy" else pl.DataFrame(columns)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.data(), right_qrels, right_runs)
 def test_every_form_gives_the_right_value(data: st.DataObject, qrels: Any, run: Any) -> None:
     given_qrels = in_some_form(data.draw, qrels, "grade")
@@ -546,7 +554,7 @@ odd_inputs = st.recursive(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(odd_inputs, odd_inputs, st.one_of(st.just("mrr"), odd_inputs), odd_values, odd_values, st.data())
 def test_whatever_is_given_is_a_value_or_one_line(
     qrels: Any, run: Any, metrics: Any, level: Any, depth: Any, data: st.DataObject
