@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from kbeval._version import __version__
-from kbeval.cli import compare, doctor, evaluate, export, init, run
+from kbeval.cli import agreement, compare, doctor, evaluate, export, init, review, run
 from kbeval.errors import KbevalError
 from kbeval.signals import interruptible
 
@@ -35,6 +35,8 @@ app.command("export")(export.export)
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("evaluate")(evaluate.evaluate)
+app.command("review")(review.review)
+app.command("agreement")(agreement.agreement)
 app.command("doctor")(doctor.doctor)
 
 

@@ -15,7 +15,6 @@ import fcntl
 import os
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -28,6 +27,7 @@ from kbeval.model import Label, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 LabelKey = tuple[str, str, str, str, str]
 MarkKey = tuple[str, str]
