@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import polars as pl
 import pytest
 
 from kbeval.evaluation.comparison import Options, RunSource, compare_runs
@@ -268,9 +267,8 @@ def test_search_finds_by_title_and_text() -> None:
     assert passages.search("nothing here", 5) == []
 
 
-def test_frames_stay_what_they_are() -> None:
+def test_the_first_documents_of_a_run_with_their_ranks() -> None:
     from kbeval.testset.review.opening import _first
 
-    run = run_of([("q1", "x", 1.0), ("q1", "y", 3.0), ("q2", "z", 1.0)], "a")
-    assert _first(run, 1).rows() == [("q1", "y", 1), ("q2", "z", 1)]
-    assert isinstance(run.frame, pl.DataFrame)
+    run = run_of([("q1", "x", 1.0), ("q1", "y", 3.0), ("q1", "w", 2.0), ("q2", "z", 1.0)], "a")
+    assert _first(run, 2).rows() == [("q1", "y", 1), ("q1", "w", 2), ("q2", "z", 1)]

@@ -98,7 +98,7 @@ def _estimate(of: Estimate) -> dict[str, float | None]:
 
 def _side(of: PairStatistics) -> dict[str, Any]:
     return {
-        "delta": _number(of.cluster_delta),
+        "delta": _number(of.delta),
         "ci95": None if of.ci95 is None else [_number(end) for end in of.ci95],
         "questions": of.queries,
     }
