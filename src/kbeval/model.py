@@ -118,6 +118,26 @@ class Label:
         return (self.query, self.document, self.chunk or "", self.source, self.by)
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a person says about a whole question.
+
+    ``mark`` is ``unanswerable`` (no document of the knowledge base answers it) or ``bad`` (it is not a question that
+    can be judged, and should not be in the test set).
+    """
+
+    query: str
+    mark: str
+    by: str
+    why: str = ""
+    when: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a later mark replaces, and the order of the file."""
+        return (self.query, self.by)
+
+
 @dataclass(frozen=True)
 class Qrels:
     """Relevance judgments.

@@ -44,3 +44,8 @@ def normal_quantile(probability: float) -> float:
 def chi_squared_tail(value: float, degrees: int) -> float:
     """Chi squared: the probability of more than ``value``."""
     return float(ufuncs().chdtrc(degrees, value))
+
+
+def beta_quantile(probability: float, a: float, b: float) -> float:
+    """The beta distribution: the value that ``probability`` lies below."""
+    return float(ufuncs().betaincinv(a, b, probability))
