@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,12 @@ import pytest
 
 import fake_writer
 from chat_server import Asked, ChatServer, Cut, Hang, Reply, Say, Status, question, serve_chat
+from preloaded import Preloaded, Running, preloaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-    from tests.end_to_end.conftest import Kbeval
 
 KEY = "sk-or-v1-not-a-real-key-0123456789"
 CONCURRENCY = 8
@@ -78,31 +80,77 @@ TAKEN = 200 - 30 - 40
 PAID = 200 + 10 * 2 + 10 + 10 + 10
 
 
+class Project:
+    """A folder, and ``kbeval`` run in it."""
+
+    def __init__(self, folder: Path, programs: Preloaded) -> None:
+        self.folder = folder
+        self.environment = {
+            key: value for key, value in os.environ.items() if not key.startswith(("KBEVAL_", "OPENAI_", "OPENROUTER_"))
+        }
+        self._programs = programs
+
+    def start(self, *arguments: object) -> Running:
+        return self._programs.start(self.folder, self.environment, *arguments)
+
+    def __call__(self, *arguments: object) -> Running:
+        run = self.start(*arguments)
+        assert run.code >= 0
+        assert "Traceback" not in run.err, run.err
+        assert KEY not in run.out + run.err
+        return run
+
+    def refused(self, *arguments: object) -> str:
+        """Runs a command that must end with exit code 2 and one clear line, and returns that line."""
+        run = self(*arguments)
+        assert run.code == 2, (run.out, run.err)
+        lines = [line for line in run.err.splitlines() if line.startswith("kbeval: error: ")]
+        assert len(lines) == 1, run.err
+        return lines[0].removeprefix("kbeval: error: ")
+
+
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Preloaded]:
+    with preloaded() as running:
+        yield running
+
+
 @pytest.fixture
-def project(kbeval: Kbeval) -> Kbeval:
-    fake_writer.corpus(kbeval.folder / "corpus" / "seed_docs", documents=20, chunks_each=10)
-    return kbeval
+def empty(tmp_path: Path, programs: Preloaded) -> Project:
+    return Project(tmp_path, programs)
 
 
-def settings(kbeval: Kbeval, server: ChatServer, more: str = "", timeout_s: float = 1) -> None:
-    (kbeval.folder / "kbeval.toml").write_text(
+@pytest.fixture
+def project(empty: Project) -> Project:
+    """200 chunks in 20 documents."""
+    fake_writer.corpus(empty.folder / "corpus" / "seed_docs", documents=20, chunks_each=10)
+    return empty
+
+
+@pytest.fixture
+def small(empty: Project) -> Project:
+    """4 chunks in 2 documents."""
+    fake_writer.corpus(empty.folder / "corpus" / "seed_docs", documents=2, chunks_each=2)
+    return empty
+
+
+def settings(project: Project, server: ChatServer, more: str = "", timeout_s: float = 1) -> None:
+    (project.folder / "kbeval.toml").write_text(
         f'[llm]\nbase_url = "{server.url}"\nmodel = "some/model"\ntimeout_s = {timeout_s}\n'
         f"backoff_s = 0.02\nconcurrency = {CONCURRENCY}\n{more}"
     )
-    kbeval.environment["OPENROUTER_API_KEY"] = KEY
+    project.environment["OPENROUTER_API_KEY"] = KEY
 
 
-def cache(kbeval: Kbeval) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads((kbeval.folder / "corpus" / "questions.cache.json").read_text())
+def cache(project: Project) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((project.folder / "corpus" / "questions.cache.json").read_text())
     return loaded
 
 
-def told(kbeval: Kbeval) -> dict[str, list[tuple[str, str]]]:
+def told(project: Project) -> list[list[tuple[str, str]]]:
     """The cache without what differs from one time to another."""
-    loaded = cache(kbeval)
-    return {
-        part: [(entry["id"], entry["text"]) for entry in loaded.get(part, [])] for part in ("questions", "rejected")
-    }
+    loaded = cache(project)
+    return [[(entry["id"], entry["text"]) for entry in loaded[part]] for part in ("questions", "rejected")]
 
 
 @pytest.fixture
@@ -111,24 +159,18 @@ def server() -> Iterator[ChatServer]:
         yield running
 
 
-def test_every_chunk_is_a_question_or_a_counted_reason_through_ten_kills(project: Kbeval, server: ChatServer) -> None:
+def test_every_chunk_is_a_question_or_a_counted_reason_through_ten_kills(project: Project, server: ChatServer) -> None:
     settings(project, server)
     rng = random.Random(20261201)
     for _ in range(KILLS):
         asked = len(server.asked)
-        process = subprocess.Popen(
-            project.command("generate", "--styles", "near"),
-            cwd=project.folder,
-            env=project.environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        while len(server.asked) == asked and process.poll() is None:
+        process = project.start("generate", "--styles", "near")
+        while len(server.asked) == asked and process.lives():
             time.sleep(0.002)
         time.sleep(rng.uniform(0, 0.3))
-        assert process.poll() is None, "it was to be killed at work"
-        process.kill()
-        process.wait()
+        assert process.lives(), "it was to be killed at work"
+        process.send(signal.SIGKILL)
+        assert process.code == -signal.SIGKILL
     result = project("generate", "--styles", "near")
     assert result.code == 1, result.err
     killed_paid = server.paid
@@ -158,7 +200,7 @@ def test_every_chunk_is_a_question_or_a_counted_reason_through_ten_kills(project
     assert told(project) == before
 
 
-def test_a_wrong_key_is_one_line_and_the_cache_stays(project: Kbeval, server: ChatServer) -> None:
+def test_a_wrong_key_is_one_line_and_the_cache_stays(project: Project, server: ChatServer) -> None:
     settings(project, server)
     server.answer = lambda asked: Status(401, f"Incorrect API key provided: {KEY}. Bearer {KEY}")
     path = project.folder / "corpus" / "questions.cache.json"
@@ -173,7 +215,7 @@ def test_a_wrong_key_is_one_line_and_the_cache_stays(project: Kbeval, server: Ch
     assert len(server.asked) <= CONCURRENCY
 
 
-def test_a_key_that_is_withdrawn_midway_loses_nothing(project: Kbeval, server: ChatServer) -> None:
+def test_a_key_that_is_withdrawn_midway_loses_nothing(project: Project, server: ChatServer) -> None:
     settings(project, server)
 
     def answer(asked: Asked) -> Reply:
@@ -195,8 +237,8 @@ def test_a_key_that_is_withdrawn_midway_loses_nothing(project: Kbeval, server: C
     assert not journal.exists()
 
 
-def test_429_for_a_while_fails_nothing(tiny: Kbeval, server: ChatServer) -> None:
-    settings(tiny, server, "retries = 0\n")
+def test_429_for_a_while_fails_nothing(small: Project, server: ChatServer) -> None:
+    settings(small, server, "retries = 0\n")
     until = time.monotonic() + 60
     busy = 0
 
@@ -210,7 +252,7 @@ def test_429_for_a_while_fails_nothing(tiny: Kbeval, server: ChatServer) -> None
         return question(f"How do I get {fake_writer.made_up(fake_writer.text_of(asked), 1)[0]} going?")
 
     server.answer = answer
-    result = tiny("generate", "--styles", "far")
+    result = small("generate", "--styles", "far")
     assert result.code == 0, result.out + result.err
     assert "4 taken, 0 calls failed" in result.out
     assert "to slow down (429); the rate fell to" in result.out
@@ -218,43 +260,33 @@ def test_429_for_a_while_fails_nothing(tiny: Kbeval, server: ChatServer) -> None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_keeps_what_was_paid_for(project: Kbeval, server: ChatServer, number: signal.Signals) -> None:
+def test_an_interruption_keeps_what_was_paid_for(project: Project, server: ChatServer, number: signal.Signals) -> None:
     settings(project, server)
     server.answer = lambda asked: Hang() if server.paid >= 20 else question(fake_writer.good(asked))
-    process = subprocess.Popen(
-        project.command("generate", "--styles", "near"),
-        cwd=project.folder,
-        env=project.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = project.start("generate", "--styles", "near")
     while not server.kinds["Hang"]:
-        assert process.poll() is None
+        assert process.lives(), process.err
         time.sleep(0.01)
-    refused = project.refused("generate", "--styles", "near")
-    assert "another kbeval" in refused
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 128 + number
-    assert "Traceback" not in errors
+    process.send(number)
+    assert process.code == 128 + number
+    assert "Traceback" not in process.err
     planned = project("generate", "--styles", "near", "--dry-run")
     paid = server.paid
     assert planned.out.startswith(f"{200 - paid} calls to make, {paid} questions there already\n")
 
 
-def test_the_example_project_from_the_first_question_to_a_changed_document(kbeval: Kbeval, server: ChatServer) -> None:
-    assert kbeval("init", "--example").code == 0
-    path = kbeval.folder / "corpus" / "questions.cache.json"
+def test_the_example_project_from_the_first_question_to_a_changed_document(empty: Project, server: ChatServer) -> None:
+    assert empty("init", "--example").code == 0
+    path = empty.folder / "corpus" / "questions.cache.json"
     authored = json.loads(path.read_text())["questions"]
-    settings(kbeval, server)
+    settings(empty, server)
     server.answer = lambda asked: question(fake_writer.far_of_anything(asked))
 
-    planned = kbeval("generate", "--dry-run")
+    planned = empty("generate", "--dry-run")
     assert planned.out.startswith("435 calls to make, 0 questions there already\n"), "145 chunks in three styles"
     assert not server.asked
 
-    result = kbeval("generate", "--styles", "far", "--limit", "20")
+    result = empty("generate", "--styles", "far", "--limit", "20")
     assert result.code == 0, result.out + result.err
     assert "20 questions asked for, 0 once more for their overlap: 20 taken, 0 calls failed" in result.out
     questions = json.loads(path.read_text())["questions"]
@@ -264,19 +296,19 @@ def test_the_example_project_from_the_first_question_to_a_changed_document(kbeva
     assert all(entry["source"] == "synthetic" and entry["domain"] and entry["overlap"] <= 0.35 for entry in made)
     assert server.paid == 20
 
-    kbeval("generate", "--styles", "far", "--limit", "20")
+    empty("generate", "--styles", "far", "--limit", "20")
     assert server.paid == 40, "the next twenty: nobody is asked twice"
     ids = [entry["id"] for entry in made]
-    exported = kbeval("export")
+    exported = empty("export")
     assert exported.code == 0, exported.err
 
     # The last words of a document change: its last chunk alone is asked for again, and the old question put aside.
-    document = kbeval.folder / "corpus" / "seed_docs" / "api-authentication.md"
+    document = empty.folder / "corpus" / "seed_docs" / "api-authentication.md"
     document.write_text(document.read_text().rstrip("\n") + " It was so in zanzibar.\n")
     last = max(
         (entry for entry in made if "api-authentication" in entry["gold_documents"]), key=lambda e: [*e["gold_chunks"]]
     )
-    changed = kbeval("generate", "--styles", "far", "--limit", "1")
+    changed = empty("generate", "--styles", "far", "--limit", "1")
     assert changed.code == 0, changed.err
     assert server.paid == 41
     assert f"{last['id']}: {next(iter(last['gold_chunks']))} (put aside)" in changed.out
@@ -285,30 +317,31 @@ def test_the_example_project_from_the_first_question_to_a_changed_document(kbeva
     assert [(entry["id"], entry["reason"]) for entry in after["rejected"]] == [(last["id"], "gold_changed")]
     # Where the old text comes back, so does its question, and nobody is asked.
     document.write_text(document.read_text().replace(" It was so in zanzibar.", ""))
-    restored = kbeval("generate", "--styles", "far", "--limit", "1", "--dry-run")
+    restored = empty("generate", "--styles", "far", "--limit", "1", "--dry-run")
     assert "40 questions there already" in restored.out
 
 
-def test_a_key_is_asked_for_before_anything(kbeval: Kbeval) -> None:
-    kbeval("init", "--example")
-    kbeval.environment.pop("OPENROUTER_API_KEY", None)
-    line = kbeval.refused("generate")
+def test_a_key_is_asked_for_before_anything(empty: Project) -> None:
+    empty("init", "--example")
+    empty.environment.pop("OPENROUTER_API_KEY", None)
+    line = empty.refused("generate")
     assert line.startswith("[llm] openrouter.ai needs a key: set the environment variable OPENROUTER_API_KEY or")
 
 
-def test_the_cache_is_read_before_anything_is_paid_for(tiny: Kbeval, server: ChatServer) -> None:
-    settings(tiny, server)
-    (tiny.folder / "corpus" / "questions.cache.json").write_text("{")
-    assert "questions.cache.json, line 1: expected JSON" in tiny.refused("generate")
+def test_the_cache_is_read_before_anything_is_paid_for(small: Project, server: ChatServer) -> None:
+    settings(small, server)
+    (small.folder / "corpus" / "questions.cache.json").write_text("{")
+    assert "questions.cache.json, line 1: expected JSON" in small.refused("generate")
     assert not server.asked
 
 
-def test_the_token_limit(tiny: Kbeval, server: ChatServer) -> None:
-    settings(tiny, server, "max_tokens_total = 1500\n")
+def test_the_token_limit(small: Project, server: ChatServer) -> None:
+    settings(small, server, "max_tokens_total = 1500\n")
     server.answer = lambda asked: Say(json.dumps({"question": fake_writer.far_of_anything(asked)}), usage=(400, 30))
-    planned = tiny("generate", "--styles", "far", "--dry-run")
-    assert "the limit of 1500 tokens allows about 3 of these calls" in planned.out
-    result = tiny("generate", "--styles", "far")
+    planned = small("generate", "--styles", "far", "--dry-run")
+    # A call is about 400 tokens and allowed 300 of answer, where an answer of 40 is expected.
+    assert "the limit of 1500 tokens allows about 3 of these calls\n" in planned.out
+    result = small("generate", "--styles", "far")
     assert result.code == 0
     spent = 430 * server.paid
     assert 0 < spent <= 1500
@@ -316,13 +349,37 @@ def test_the_token_limit(tiny: Kbeval, server: ChatServer) -> None:
     assert f"{4 - server.paid} calls were not made: [llm] max_tokens_total is reached" in result.err
 
 
-def test_unknown_styles_and_settings_are_one_line(tiny: Kbeval) -> None:
-    assert tiny.refused("generate", "--styles", "close") == "--styles: expected some of near, mid, far, found 'close'"
-    (tiny.folder / "kbeval.toml").write_text("[generate.bands]\nnear = [0.9, 0.2]\n")
-    assert "two numbers from 0 to 1, the smaller one first" in tiny.refused("generate")
+def test_unknown_styles_and_settings_are_one_line(small: Project) -> None:
+    assert small.refused("generate", "--styles", "close") == "--styles: expected some of near, mid, far, found 'close'"
+    (small.folder / "kbeval.toml").write_text("[generate.bands]\nnear = [0.9, 0.2]\n")
+    assert "two numbers from 0 to 1, the smaller one first" in small.refused("generate")
 
 
-def test_help_stays_light() -> None:
+def test_two_at_once_are_refused_in_one_line(small: Project, server: ChatServer) -> None:
+    settings(small, server)
+    server.answer = lambda asked: Hang()
+    with preloaded() as others:
+        process = others.start(small.folder, small.environment, "generate")
+        while not server.asked:
+            assert process.lives(), process.err
+            time.sleep(0.01)
+        assert "found another kbeval that is writing" in small.refused("generate")
+        process.send(signal.SIGKILL)
+        assert process.code == -signal.SIGKILL
+
+
+def test_as_a_program_of_its_own(small: Project, server: ChatServer) -> None:
+    settings(small, server)
+    server.answer = lambda asked: question(fake_writer.good(asked))
+    finished = subprocess.run(
+        [sys.executable, "-m", "kbeval", "generate"],
+        cwd=small.folder,
+        env=small.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (finished.returncode, "12 taken" in finished.stdout) == (0, True), finished.stderr
     program = "import sys; import kbeval.cli; print(sorted({'openai', 'polars', 'bm25s'} & set(sys.modules)))"
-    out = subprocess.run([os.sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout  # type: ignore[attr-defined]
-    assert out == "[]\n"
+    light = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert light.stdout == "[]\n"
