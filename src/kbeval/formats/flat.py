@@ -47,21 +47,20 @@ def questions_as_parquet(questions: Sequence[FlatQuestion]) -> bytes:
     """A Parquet file with a row a question, whose columns are the fields of ``FlatQuestion``."""
     import polars as pl
 
-    schema = pl.Schema(
-        {
-            "id": pl.String,
-            "query": pl.String,
-            "relevant_chunk_ids": pl.List(pl.String),
-            "relevant_document_ids": pl.List(pl.String),
-            "grades": pl.List(pl.Int64),
-            "level": pl.Int64,
-            "domain": pl.String,
-            "source": pl.String,
-            "style": pl.String,
-            "answerable": pl.Boolean,
-            "overlap": pl.Float64,
-        }
-    )
+    text, texts = pl.String(), pl.List(pl.String())
+    schema: dict[str, pl.DataType] = {
+        "id": text,
+        "query": text,
+        "relevant_chunk_ids": texts,
+        "relevant_document_ids": texts,
+        "grades": pl.List(pl.Int64()),
+        "level": pl.Int64(),
+        "domain": text,
+        "source": text,
+        "style": text,
+        "answerable": pl.Boolean(),
+        "overlap": pl.Float64(),
+    }
     stream = io.BytesIO()
     pl.DataFrame([asdict(question) for question in questions], schema=schema).write_parquet(stream)
     return stream.getvalue()
