@@ -8,9 +8,9 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kbeval.errors import InputError, KbevalError
 
@@ -64,6 +64,58 @@ class LlmSettings(_Table):
 
     base_url: str = "https://openrouter.ai/api/v1"
     model: str = "openai/gpt-4o-mini"
+    timeout_s: float = Field(default=60.0, gt=0)
+    retries: int = Field(default=5, ge=0)
+    concurrency: int = Field(default=8, ge=1, le=256)
+    requests_per_minute: float = Field(default=0.0, ge=0)
+    max_tokens_total: int = Field(default=0, ge=0)
+    backoff_s: float = Field(default=1.0, gt=0)
+    max_wait_s: float = Field(default=900.0, ge=0)
+
+
+class BandSettings(_Table):
+    """For each style the least and the most overlap (METHOD 5) that its questions may have with their text."""
+
+    near: tuple[float, float] = (0.7, 1.0)
+    mid: tuple[float, float] = (0.35, 0.8)
+    far: tuple[float, float] = (0.0, 0.35)
+
+    @field_validator("near", "mid", "far")
+    @classmethod
+    def _ordered(cls, band: tuple[float, float]) -> tuple[float, float]:
+        if not 0 <= band[0] <= band[1] <= 1:
+            raise ValueError("two numbers from 0 to 1, the smaller one first")
+        return band
+
+    def by_style(self) -> dict[str, tuple[float, float]]:
+        """The bands by the names of the styles."""
+        return {"near": self.near, "mid": self.mid, "far": self.far}
+
+
+class GenerateSettings(_Table):
+    """What ``kbeval generate`` asks for, and what it takes."""
+
+    styles: list[Literal["near", "mid", "far"]] = Field(default=["near", "mid", "far"], min_length=1)
+    bands: BandSettings = BandSettings()
+    max_words: int = Field(default=60, ge=1)
+    max_answer_tokens: int = Field(default=300, ge=1)
+    round_trip: bool = False
+    round_trip_k: int = Field(default=10, ge=1)
+
+
+class JudgeSettings(_Table):
+    """How a model judges what runs found. The server and its limits are those of ``[llm]``.
+
+    ``model`` is ``[llm] model`` where it is not set. Documents of more than ``max_characters`` are shown by their best
+    chunks. A larger share of unreadable votes than ``max_unparsed`` makes the command fail.
+    """
+
+    model: str | None = Field(default=None, min_length=1)
+    depth: int = Field(default=10, ge=1)
+    votes: int = Field(default=2, ge=1, le=2)
+    max_unparsed: float = Field(default=0.05, ge=0, le=1)
+    max_characters: int = Field(default=8000, ge=500)
+    max_answer_tokens: int = Field(default=300, ge=20)
 
 
 class StoreSettings(_Table):
@@ -79,6 +131,8 @@ class Settings(_Table):
     test_set: TestSetSettings = TestSetSettings()
     compare: CompareSettings = CompareSettings()
     llm: LlmSettings = LlmSettings()
+    generate: GenerateSettings = GenerateSettings()
+    judge: JudgeSettings = JudgeSettings()
     store: StoreSettings = StoreSettings()
     engines: dict[str, dict[str, Any]] = DEFAULT_ENGINES
     targets: dict[str, float] = {}

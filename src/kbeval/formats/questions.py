@@ -41,6 +41,7 @@ class _Entry(BaseModel):
 
 
 class _RejectedEntry(_Entry):
+    text: str  # may be empty: that is what it can be rejected for
     reason: str = Field(min_length=1)
     detail: str = ""
 

@@ -122,7 +122,7 @@ def paired(
     count = values.size
     nonzero = int(np.count_nonzero(values))
     identical = not differences.any()
-    mean = math.fsum(values) / count
+    mean = math.fsum(values.tolist()) / count
     error: float | None = None
     interval: tuple[float, float] | None = None
     p: float | None = 1.0 if identical else None
@@ -131,7 +131,7 @@ def paired(
     mdd: float | None = None
     if count > 1:
         spread = bool(np.ptp(values) > ZERO)
-        deviation = math.sqrt(math.fsum((values - mean) ** 2) / (count - 1)) if spread else 0.0
+        deviation = math.sqrt(math.fsum(((values - mean) ** 2).tolist()) / (count - 1)) if spread else 0.0
         error = deviation / math.sqrt(count)
         half = t_quantile(0.975, count - 1) * error
         interval = (mean - half, mean + half)
@@ -144,7 +144,7 @@ def paired(
                 mdd = minimum_detectable_difference(error, count, level=alpha / family)
     return PairStatistics(
         queries=differences.size,
-        delta=math.fsum(differences) / differences.size,
+        delta=math.fsum(differences.tolist()) / differences.size,
         cluster_delta=mean,
         standard_error=error,
         ci95=interval,
@@ -179,8 +179,8 @@ def plain_paired_t(a: ArrayLike, b: ArrayLike) -> float | None:
         return 1.0
     if count < 2 or np.ptp(differences) <= ZERO:
         return None
-    mean = math.fsum(differences) / count
-    deviation = math.sqrt(math.fsum((differences - mean) ** 2) / (count - 1))
+    mean = math.fsum(differences.tolist()) / count
+    deviation = math.sqrt(math.fsum(((differences - mean) ** 2).tolist()) / (count - 1))
     return min(1.0, 2 * t_cdf(-abs(mean) / (deviation / math.sqrt(count)), count - 1))
 
 

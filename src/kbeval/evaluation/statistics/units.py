@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,11 +64,28 @@ def cluster_means(differences: NDArray[np.float64], clusters: NDArray[Any]) -> N
     Returns:
         shape (clusters,), means of at most ``ZERO`` set to 0.
     """
-    _, index, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
-    order = np.argsort(index, kind="stable")
+    order, sizes = _members(np.asarray(clusters))
     if sizes.size == differences.size:
         return without_noise(differences[order])
     whole, exponent = whole_numbers(differences)
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
     sums = np.add.reduceat(whole[order], starts)
     return without_noise(np.ldexp(sums.astype(np.float64), -exponent) / sizes)
+
+
+def _members(clusters: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The questions, cluster after cluster, and the size of each cluster."""
+    if clusters.dtype == np.int64:
+        return _members_of_bytes(clusters.tobytes())
+    return _members_of(clusters)
+
+
+@lru_cache(maxsize=64)
+def _members_of_bytes(labels: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    # The same few groups of questions serve every metric of every pair; finding them took longer than using them.
+    return _members_of(np.frombuffer(labels, dtype=np.int64))
+
+
+def _members_of(clusters: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    _, index, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    return np.argsort(index, kind="stable"), sizes

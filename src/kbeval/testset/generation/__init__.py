@@ -1,0 +1,1 @@
+"""Questions written by a language model from the chunks of the corpus."""
