@@ -15,11 +15,11 @@ import pytest
 
 from chat_server import Asked, Cut, Hang, Reply, Say, Status, grade, serve_chat
 from kbeval.cli import main
+from kbeval.evaluation.pooling import in_pool
 from kbeval.formats.labels import read_labels, write_labels
 from kbeval.formats.pool import read_pools
 from kbeval.formats.trec import read_run
 from kbeval.model import Label
-from kbeval.testset.pool import in_pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,10 +10,13 @@ import pytest
 from kbeval.evaluation.comparison import Options, RunSource, compare_runs
 from kbeval.evaluation.label_effects import held_against_pool, without_pairs
 from kbeval.evaluation.metrics import parse_metric, parse_metrics
+from kbeval.evaluation.pooling import run_hash
 from kbeval.evaluation.slices import overlap_spreads, slices
 from kbeval.evaluation.test_set import TestSet
+from kbeval.formats.pool import PoolRecord
 from kbeval.model import LabelledQuery
 from kbeval.report.markdown import results_md
+from kbeval.report.sections import marked_sentence
 from plain_trec import qrels_of, run_of
 
 if TYPE_CHECKING:
@@ -145,7 +148,7 @@ def test_labels_that_a_run_alone_brought_in() -> None:
     # without x, b's first relevant document for q2 is e at rank 2: (1 + 1/2) / 2; e is what q2 was written from,
     # so that it is nobody's find
     assert (a.without_own_labels, b.without_own_labels) == (None, 0.75)
-    assert "| b | 1.0000 | 1.0000 | 0.7500 |" in results_md(comparison)
+    assert "| b | – | 1.0000 | 1.0000 | 0.7500 |" in results_md(comparison)
 
 
 def test_a_query_that_loses_every_judgment_stays_and_has_nothing_relevant() -> None:
@@ -193,3 +196,42 @@ def test_a_run_outside_the_pool_with_less_judged_decides_nothing(
 def test_overlaps_are_aligned_with_the_queries() -> None:
     test_set = make_test_set(labelled("q2", {"d": 1}, overlap=0.5), labelled("q1", {"d": 1}))
     np.testing.assert_array_equal(test_set.overlaps, [np.nan, 0.5])
+
+
+def test_marks_on_misses_become_a_share_with_its_interval() -> None:
+    queries = [labelled(f"q{i}", {f"d{i}": 3}) for i in range(4)]
+    people = {("q0", "x"): 0, ("q1", "x"): 1, ("q2", "x"): 3}
+    test_set = make_test_set(*queries, level=2, people=people)
+    comparison = compare(test_set, a=[(f"q{i}", "x", 1.0) for i in range(4)])
+    # One of three: Clopper and Pearson's exact interval is .0084 to .9057.
+    sentence = marked_sentence(comparison, comparison.runs[0])
+    assert sentence is not None
+    assert sentence.startswith("a: 1 of 3 marked first answers")
+    assert "(33%; 95% interval 1% to 91%)" in sentence
+    report = results_md(comparison)
+    assert report.count("| does not |") == 2
+    assert report.count("| answers it |") == 1
+    assert report.count("| ☐ / ☐ |") == 1
+    unmarked = compare(make_test_set(*queries), a=[("q1", "x", 1.0)])
+    assert marked_sentence(unmarked, unmarked.runs[0]) is None
+
+
+def test_a_run_outside_the_pool_wins_nothing_while_its_answers_are_unjudged() -> None:
+    runs = {}
+    # The winner b was not pooled, and only half of what it returns is judged; all of a's is.
+    runs["a"] = [(f"q{i:02}", f"y{i}", 1.0) for i in range(12)]
+    runs["b"] = [row for i in range(12) for row in ((f"q{i:02}", f"d{i}", 2.0), (f"q{i:02}", f"n{i}", 1.0))]
+    queries = [labelled(f"q{i:02}", {f"d{i}": 3, f"y{i}": 0}) for i in range(12)]
+    pooled = run_hash(run_of(runs["a"], "a"), [query.id for query in queries], 10)
+    pools = [PoolRecord(depth=10, when="", runs={"a": pooled})]
+    free = compare(make_test_set(*queries, level=2), **runs)
+    assert (free.pairs[0].verdict.word, free.pairs[0].verdict.leader) == ("significant", "b")
+    held = compare(make_test_set(*queries, level=2, pools=pools), **runs)
+    assert [run.pooled for run in held.runs] == [True, False]
+    assert held.pairs[0].verdict.word == "cannot tell"
+    report = results_md(held)
+    assert "b was not pooled and has fewer of its documents judged: judge its answers" in report
+    assert "| b | no | 0.5000 |" in report
+    both = run_hash(run_of(runs["b"], "b"), [query.id for query in queries], 10)
+    pools = [PoolRecord(depth=10, when="", runs={"a": pooled, "b": both})]
+    assert compare(make_test_set(*queries, level=2, pools=pools), **runs).pairs[0].verdict.leader == "b"

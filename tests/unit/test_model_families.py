@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kbeval.evaluation.model_families import families, generators, reranker, same_family_warnings
 from kbeval.model import Question
-from kbeval.testset.model_families import families, generators, reranker, same_family_warnings
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 
 from kbeval.errors import InputError
+from kbeval.evaluation.pooling import in_pool, run_hash
 from kbeval.formats.pool import PoolRecord, read_pools, with_pool, write_pools
 from kbeval.inputs import as_run
 from kbeval.model import Question, Run
-from kbeval.testset.pool import Candidate, in_pool, pool_candidates, run_hash
+from kbeval.testset.pool import Candidate, pool_candidates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -91,8 +91,8 @@ def _sources(paths: Sequence[Path]) -> list[RunSource]:
 
 
 def _warn(plan: Plan, sources: Sequence[RunSource]) -> None:
+    from kbeval.evaluation.model_families import generators, reranker, same_family_warnings
     from kbeval.formats.dataset import corpus_hash
-    from kbeval.testset.model_families import generators, reranker, same_family_warnings
 
     rerankers = {
         source.name: model

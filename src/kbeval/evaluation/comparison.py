@@ -16,8 +16,14 @@ import polars as pl
 from kbeval.errors import KbevalError
 from kbeval.evaluation.alignment import align, judge
 from kbeval.evaluation.chance import chance
-from kbeval.evaluation.label_effects import held_against_added_gold, without_added, without_brought_by
+from kbeval.evaluation.label_effects import (
+    held_against_added_gold,
+    held_against_pool,
+    without_added,
+    without_brought_by,
+)
 from kbeval.evaluation.metrics import Metric, parse_metric
+from kbeval.evaluation.pooling import in_pool
 from kbeval.evaluation.ranx_kernels import pays_to_compile
 from kbeval.evaluation.scoring import score_aligned, warm_up
 from kbeval.evaluation.statistics import (
@@ -112,6 +118,7 @@ class RunResult:
         without_added: the run on the test set without the gold that labels added; None where they added nothing.
         without_own_labels: the primary metric's mean without the labels that this run alone brought into the pool; None
             where there are none.
+        pooled: whether its first ten documents were pooled to be judged; None where there is no pool.
     """
 
     name: str
@@ -129,6 +136,7 @@ class RunResult:
     top_scores: Mapping[str, float | None] = field(default_factory=dict)
     without_added: WithoutAdded | None = None
     without_own_labels: float | None = None
+    pooled: bool | None = None
 
     @property
     def reads_text(self) -> bool:
@@ -338,6 +346,9 @@ def compare_runs(
             aligned = align(judge(own.qrels), run, test_set.domains, compiled=compiled, may_be_empty=True)
             scores = score_aligned(aligned, [options.primary], level=test_set.level, depth=depth)
             result = replace(result, without_own_labels=scores.means[options.primary.name])
+        if test_set.pools:
+            asked = [*test_set.queries, *test_set.unanswerable]
+            result = replace(result, pooled=in_pool(test_set.pools, run, asked))
         results.append(result)
         done(source)
         del run, alignment
@@ -566,6 +577,13 @@ def _verdict(
     if fewer and a.without_added and b.without_added:
         found = held_against_added_gold(
             found, judged_on(a.without_added.values, b.without_added.values, fewer.clusters)
+        )
+    if test_set.pools:
+        found = held_against_pool(
+            found,
+            names=(a.name, b.name),
+            pooled=(bool(a.pooled), bool(b.pooled)),
+            judged=(float(a.judged.mean()), float(b.judged.mean())),
         )
     return found
 

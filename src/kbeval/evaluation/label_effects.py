@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from kbeval.model import Qrels
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -60,7 +58,7 @@ def without_pairs(test_set: TestSet, pairs: Iterable[tuple[str, str]]) -> TestSe
         first = lost.unique("query", keep="first", maintain_order=True)
         kept = pl.concat([kept, first.with_columns(grade=pl.lit(0, dtype=frame.schema["grade"]))])
         kept = kept.sort(["query", "grade", "document"], descending=[False, True, True])
-    return replace(test_set, qrels=Qrels(kept))
+    return replace(test_set, qrels=replace(test_set.qrels, frame=kept))
 
 
 def held_against_added_gold(verdict: Verdict, base: Verdict) -> Verdict:

@@ -15,11 +15,12 @@ from kbeval.evaluation.strata import in_order, stratum
 from kbeval.formats.dataset import corpus_hash, qrels_hash, queries_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from kbeval.formats.dataset import Dataset
+    from kbeval.formats.pool import PoolRecord
     from kbeval.model import Document, LabelledQuery, Qrels
 
 
@@ -35,6 +36,9 @@ class TestSet:
         corpus_hash, queries_hash: of the data set; none where only qrels are at hand.
         unanswerable: queries that the corpus does not answer, by id: asked, shown, and in no metric.
         judged_by_runs: for judged pairs that were found by pooling runs, the names of these runs.
+        people: the grade of each pair that a person has judged.
+        pools: what was pooled to be judged.
+        judges: the models that judged.
     """
 
     __test__ = False  # the name is the field's, and pytest would collect it
@@ -47,6 +51,9 @@ class TestSet:
     queries_hash: str | None = None
     unanswerable: Mapping[str, LabelledQuery] = field(default_factory=dict)
     judged_by_runs: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    people: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    pools: Sequence[PoolRecord] = ()
+    judges: Sequence[str] = ()
 
     @cached_property
     def queries(self) -> list[str]:
@@ -115,4 +122,7 @@ def from_dataset(dataset: Dataset, *, level: int, qrels: Qrels | None = None) ->
         queries_hash=queries_hash(dataset.queries),
         unanswerable={query.id: query for query in dataset.unanswerable},
         judged_by_runs=dataset.judged_by_runs,
+        people=dataset.people,
+        pools=dataset.pools,
+        judges=dataset.judges,
     )

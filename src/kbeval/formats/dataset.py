@@ -27,6 +27,7 @@ from kbeval.formats.trec import qrels_as_trec, read_qrels
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from kbeval.formats.pool import PoolRecord
     from kbeval.model import Document, LabelledQuery, Qrels
 
 Layout = Literal["project", "plain"]
@@ -54,6 +55,9 @@ class Dataset:
         judged_by_runs: for judged pairs of query and document that were found by pooling runs, which runs.
         disputed: pairs of query and gold document to which a model gave less than the level, and about which no person
             has decided.
+        people: the grade of each pair that a person has judged.
+        pools: what was pooled to be judged, oldest first.
+        judges: the models that judged.
         warnings: what is odd about it, a line each.
     """
 
@@ -67,6 +71,9 @@ class Dataset:
     level: int = 1
     judged_by_runs: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     disputed: Sequence[tuple[str, str]] = ()
+    people: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    pools: Sequence[PoolRecord] = ()
+    judges: Sequence[str] = ()
 
 
 def load_dataset(folder: str | os.PathLike[str], split: str = "test") -> Dataset:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT = 1
+_NAME = "pool.json"
 
 _Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 
@@ -29,7 +30,7 @@ class PoolRecord(BaseModel):
     Attributes:
         depth: how many documents of each answer went into the pool.
         when: the time, ISO 8601 in UTC. For people: nothing that is computed reads it.
-        runs: the hash of each run's pooled part (``testset.pool.run_hash``), by the name that the run had.
+        runs: the hash of each run's pooled part (``evaluation.pooling.run_hash``), by the name that the run had.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -37,6 +38,11 @@ class PoolRecord(BaseModel):
     depth: int = Field(ge=1)
     when: str
     runs: dict[str, _Hash] = Field(min_length=1)
+
+
+def pool_path(labels: Path) -> Path:
+    """Where the record is: beside the labels."""
+    return labels.with_name(_NAME)
 
 
 def read_pools(path: Path) -> list[PoolRecord]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from kbeval.evaluation.model_families import generators, reranker, same_family_warnings
 from kbeval.report import sections
 from kbeval.report.sentences import counts_sentence, listed, verdict_remarks, verdict_sentence
 from kbeval.report.tables import Table, as_markdown, escape_markdown
@@ -72,6 +73,7 @@ def caveats(comparison: Comparison) -> list[str]:
         found += [f"{run.name}: {note}" for note in run.sidecar.engine.notes]
         if not run.sidecar.engine.deterministic:
             found.append(f"{run.name} does not promise the same answer twice; its next run may differ.")
+    found += _same_family(comparison)
     if comparison.depth is not None:
         found.append(f"All runs are cut to {comparison.depth} documents a question.")
     first = comparison.runs[0]
@@ -92,6 +94,15 @@ def caveats(comparison: Comparison) -> list[str]:
                 )
     found += comparison.warnings
     return found
+
+
+def _same_family(comparison: Comparison) -> list[str]:
+    named = {run.name: reranker(run.sidecar.engine.configuration) for run in comparison.runs if run.sidecar}
+    return same_family_warnings(
+        judges=comparison.test_set.judges,
+        generators=generators(comparison.test_set.labelled.values()),
+        rerankers={name: model for name, model in named.items() if model},
+    )
 
 
 def _verdicts(comparison: Comparison) -> list[str]:
@@ -174,7 +185,8 @@ def _errors(comparison: Comparison) -> list[str]:
 def _misses(comparison: Comparison) -> list[str]:
     parts = []
     for run in comparison.runs:
-        parts += _table(sections.misses_table(comparison, run))
+        marked = sections.marked_sentence(comparison, run)
+        parts += _table(sections.misses_table(comparison, run), notes=[marked] if marked else [])
     return parts
 
 

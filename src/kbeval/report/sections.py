@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbeval.evaluation.misses import sampled_misses, shuffle
+from kbeval.evaluation.misses import sampled_misses, share_with_interval, shuffle
 from kbeval.evaluation.slices import overlap_spreads, slices
 from kbeval.evaluation.statistics import detectable
 from kbeval.evaluation.strata import ALL, deciding_strata
@@ -102,15 +102,16 @@ def added_gold_table(comparison: Comparison) -> Table | None:
 
 def labels_table(comparison: Comparison) -> Table | None:
     """Each run's judged@10, and its score without the labels that it alone brought in; none without a pool."""
-    if not comparison.test_set.judged_by_runs:
+    if not (comparison.test_set.judged_by_runs or comparison.test_set.pools):
         return None
     label = comparison.options.primary.label
     rows = []
     for run in comparison.runs:
         mean = run.mean(comparison.options.primary.name)
         own = mean if run.without_own_labels is None else run.without_own_labels
-        rows.append([run.name, fixed(float(run.judged.mean()), 4), fixed(mean, 4), fixed(own, 4)])
-    headers = ["Run", "judged@10", label, f"{label} without its own labels"]
+        pooled = {True: "yes", False: "no", None: _DASH}[run.pooled]
+        rows.append([run.name, pooled, fixed(float(run.judged.mean()), 4), fixed(mean, 4), fixed(own, 4)])
+    headers = ["Run", "pooled", "judged@10", label, f"{label} without its own labels"]
     return Table(headers, rows, title="What the labels owe to each run")
 
 
@@ -323,12 +324,29 @@ def misses_table(comparison: Comparison, run: RunResult) -> Table | None:
     for index in missed:
         first = run.ranked[index][0]
         document = comparison.test_set.documents.get(first)
-        rows.append([*_question(comparison, index), first, document.title if document else "", "☐ / ☐"])
+        grade = comparison.test_set.people.get((comparison.test_set.queries[index], first))
+        mark = "☐ / ☐" if grade is None else ("answers it" if grade >= comparison.test_set.level else "does not")
+        rows.append([*_question(comparison, index), first, document.title if document else "", mark])
     return Table(
         ["Query", "kind", "question", "gold", "first answer", "its title", "answers it / does not"],
         rows,
         left=7,
         title=f"{run.name}: first answers that count as wrong",
+    )
+
+
+def marked_sentence(comparison: Comparison, run: RunResult) -> str | None:
+    """What the marks on a run's misses say; none where nobody has marked any."""
+    test_set = comparison.test_set
+    missed = sampled_misses(test_set, [ranked[0] if ranked else None for ranked in run.ranked])
+    grades = [test_set.people.get((test_set.queries[i], run.ranked[i][0])) for i in missed]
+    of = share_with_interval(grade >= test_set.level for grade in grades if grade is not None)
+    if of.share is None:
+        return None
+    return (
+        f"{run.name}: {of.answering} of {of.marked} marked first answers that had counted as wrong answer the question "
+        f"({of.share:.0%}; 95% interval {of.low:.0%} to {of.high:.0%}): so many labels may be missing behind its other "
+        "misses."
     )
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kbeval.errors import KbevalError
+from kbeval.evaluation.pooling import run_hash
 from kbeval.formats.labels import merge_labels, read_labels, write_labels
-from kbeval.formats.pool import PoolRecord, read_pools, with_pool, write_pools
+from kbeval.formats.pool import PoolRecord, pool_path, read_pools, with_pool, write_pools
 from kbeval.formats.questions import read_questions
 from kbeval.llm.client import ChatModel
 from kbeval.llm.journal import Journal
@@ -16,7 +17,7 @@ from kbeval.testset.excerpts import Excerpts
 from kbeval.testset.judge import Again, Spent, ask_votes, estimate, make_docket, make_labels, unasked
 from kbeval.testset.judgments import answered_after_all, low_confidence, unparsed
 from kbeval.testset.labels import JUDGED_LEVEL, judged
-from kbeval.testset.pool import pool_candidates, run_hash
+from kbeval.testset.pool import pool_candidates
 from kbeval.testset.project import project_documents
 from kbeval.testset.votes import Judge, now, replay
 
@@ -44,7 +45,7 @@ class Files:
     def of(cls, project: Project) -> Files:
         """The files of a project."""
         labels = project.path(project.settings.test_set.labels)
-        return cls(labels, labels.with_name(f"{labels.stem}.votes.jsonl"), labels.with_name("pool.json"))
+        return cls(labels, labels.with_name(f"{labels.stem}.votes.jsonl"), pool_path(labels))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class Judged:
         disputed: gold to which a model gave less than the level and about which no person has decided; the gold
             stands until then.
         by_runs: for pairs that pooled runs found, the names of these runs.
+        people: the grade of each pair that a person has judged.
     """
 
     grades: Mapping[Pair, int]
@@ -38,6 +39,7 @@ class Judged:
     added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     disputed: tuple[Pair, ...] = ()
     by_runs: Mapping[Pair, tuple[str, ...]] = field(default_factory=dict)
+    people: Mapping[Pair, int] = field(default_factory=dict)
 
     @cached_property
     def relevant(self) -> dict[str, dict[str, int]]:
@@ -85,6 +87,7 @@ def judged(questions: Iterable[Question], labels: Iterable[Label], *, level: int
         added={query: tuple(documents) for query, documents in added.items()},
         disputed=tuple(sorted(disputed)),
         by_runs={pair: tuple(sorted(runs)) for pair, runs in by_runs.items() if runs},
+        people=people,
     )
 
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import orjson
-import polars as pl
+from kbeval.evaluation.pooling import top
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from kbeval.formats.pool import PoolRecord
     from kbeval.model import Question, Run
-
-JUDGED_DEPTH = 10
-"""METHOD 6 holds runs to judged@10: a pool that is shallower cannot vouch for a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +61,7 @@ def pool_candidates(
     wanted = {question.id: question for question in questions}
     ranks: dict[tuple[str, str], dict[str, int]] = {}
     for run in runs:
-        for query, document, rank in _top(run, wanted, depth).iter_rows():
+        for query, document, rank in top(run, wanted, depth).iter_rows():
             ranks.setdefault((query, document), {})[run.name] = rank
     gold = {(q.id, document) for q in wanted.values() for document, grade in q.gold_documents.items() if grade > 0}
     near = {pair: chunk for pair, chunk in (twins or {}).items() if pair[0] in wanted and pair not in gold}
@@ -76,40 +70,3 @@ def pool_candidates(
         for pair in ranks.keys() | gold | near.keys()
     ]
     return sorted(candidates, key=lambda one: (one.best_rank or depth + 1, one.query, one.document))
-
-
-def run_hash(run: Run, queries: Iterable[str], depth: int) -> str:
-    """The hash of what a pool of this depth takes from a run.
-
-    SHA-256 over one JSON line ``[query, [document, ...]]`` for each of ``queries`` that the run answers, queries
-    in byte order, documents in rank order; the first 16 hexadecimal digits. Scores, the run's name, deeper ranks
-    and queries outside the test set do not count.
-    """
-    digest = hashlib.sha256()
-    grouped = _top(run, queries, depth).group_by("query", maintain_order=True).agg("document")
-    for query, documents in grouped.sort("query").iter_rows():
-        digest.update(orjson.dumps([query, documents], option=orjson.OPT_APPEND_NEWLINE))
-    return digest.hexdigest()[:16]
-
-
-def in_pool(pools: Iterable[PoolRecord], run: Run, queries: Collection[str], least_depth: int = JUDGED_DEPTH) -> bool:
-    """Whether a run's first documents were all judged: it was part of a pool, whatever its name was there.
-
-    Args:
-        pools: as ``formats.pool.read_pools`` gives them.
-        run: the run as it is now. One that has changed within a pool's depth is outside of that pool.
-        queries: the ids of the test set's questions. After new questions every run that answers them is outside.
-        least_depth: pools that are shallower do not count.
-    """
-    hashes: dict[int, set[str]] = {}
-    for pool in pools:
-        if pool.depth >= least_depth:
-            hashes.setdefault(pool.depth, set()).update(pool.runs.values())
-    return any(run_hash(run, queries, depth) in known for depth, known in hashes.items())
-
-
-def _top(run: Run, queries: Iterable[str], depth: int) -> pl.DataFrame:
-    """The columns query, document and rank: the first ``depth`` rows of each query that is wanted."""
-    wanted = run.frame.filter(pl.col("query").is_in(list(queries)))
-    ranked = wanted.select("query", "document", rank=pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("query"))
-    return ranked.filter(pl.col("rank") <= depth)

@@ -12,6 +12,7 @@ from kbeval.corpus.providers import provider
 from kbeval.errors import KbevalError
 from kbeval.formats.dataset import Dataset, load_dataset
 from kbeval.formats.labels import read_labels
+from kbeval.formats.pool import pool_path, read_pools
 from kbeval.formats.questions import read_questions
 from kbeval.model import LabelledQuery, Qrels
 from kbeval.testset.labels import judged
@@ -125,6 +126,9 @@ def project_dataset(project: Project) -> Dataset:
         level=weighed.level,
         judged_by_runs=weighed.by_runs,
         disputed=weighed.disputed,
+        people=weighed.people,
+        pools=read_pools(pool_path(project.path(project.settings.test_set.labels))),
+        judges=sorted({label.by for label in labels if label.source == "llm"}),
     )
 
 
