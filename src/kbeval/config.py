@@ -56,7 +56,7 @@ class CompareSettings(_Table):
 
     primary: str = "mrr"
     metrics: list[str] | None = None
-    alpha: float = Field(default=0.05, gt=0, lt=1)
+    alpha: float = Field(default=0.05, ge=1e-6, le=0.5)
 
 
 class LlmSettings(_Table):
