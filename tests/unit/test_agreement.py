@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,8 @@ from kbeval.evaluation.agreement import agreement
 from kbeval.evaluation.misses import share_with_interval
 from kbeval.evaluation.statistics import clopper_pearson
 from kbeval.model import Label
+from kbeval.report.agreement import GATE_NOTE, agreement_json, agreement_table
+from kbeval.report.tables import as_text
 from kbeval.testset.agreement import measure, sampled
 
 GRADES = st.integers(0, 3)
@@ -172,3 +175,18 @@ def test_the_share_of_marked_misses() -> None:
     assert (nothing.marked, nothing.share, nothing.low, nothing.high) == (0, None, None, None)
     with pytest.raises(ValueError, match="expected 0"):
         clopper_pearson(3, 2)
+
+
+def test_what_is_printed_names_the_bound_that_a_gate_uses() -> None:
+    raters = measure([label("d1", 3), label("d2", 0), label("d1", 3, "model"), label("d2", 2, "model")], level=2)
+    # grades 3, 0 against 3, 2: one of two the same; chance .25, kappa (.5 - .25) / .75 = 1/3;
+    # quadratic 1 - 4 * 2 / ((0 + 1 + 9 + 4) / 1) = 3/7; positive 2 / 3
+    assert "people – models" in (shown := as_text(agreement_table(raters)))
+    assert "0.333" in shown
+    assert "0.429" in shown
+    data = orjson.loads(agreement_json(raters, [], "mrr"))["agreement"][0]
+    assert data["kappa"]["value"] == pytest.approx(1 / 3)
+    assert data["kappa_quadratic"]["value"] == pytest.approx(3 / 7)
+    assert data["positive_agreement"]["value"] == pytest.approx(2 / 3)
+    assert set(data["kappa"]) == {"value", "lower", "upper"}
+    assert "a gate uses its lower end" in GATE_NOTE

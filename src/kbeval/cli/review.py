@@ -44,10 +44,11 @@ def review(
     import webbrowser
 
     from kbeval.config import load_project
-    from kbeval.testset.review.opening import open_review, run_sources, summary
     from kbeval.testset.review.serve import listen, require_packages, reviewer_name, serve
 
     require_packages()
+    from kbeval.testset.review.opening import open_review, run_sources, summary
+
     project = load_project(config)
     name = reviewer_name(reviewer)
     sources, warnings = run_sources(runs or [])

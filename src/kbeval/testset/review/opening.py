@@ -75,7 +75,7 @@ def open_review(
     journal = LabelJournal(project.path(project.settings.test_set.labels))
     state = journal.fold()
     warnings: list[str] = []
-    test_set = _test_set(project, questions.values(), bool(state.labels), warnings)
+    test_set = _test_set(project, questions.values(), bool(state.labels), warnings) if sources else None
     found: dict[str, dict[str, list[Finding]]] = defaultdict(lambda: defaultdict(list))
     misses: list[tuple[str, str]] = []
     for source in sources:
