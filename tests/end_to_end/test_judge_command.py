@@ -16,6 +16,7 @@ import pytest
 from chat_server import Asked, Cut, Hang, Reply, Say, Status, grade, serve_chat
 from kbeval.cli import main
 from kbeval.evaluation.pooling import in_pool
+from kbeval.formats.label_journal import LabelJournal
 from kbeval.formats.labels import read_labels, write_labels
 from kbeval.formats.pool import read_pools
 from kbeval.formats.trec import read_run
@@ -151,7 +152,7 @@ def test_labels_say_what_the_judge_says_and_the_pool_is_on_record(judging: Judgi
     assert (
         "pool: 9 pairs of question and document; 2 runs, 10 documents deep (1 by their own labels alone)" in result.out
     )
-    assert "votes: 100.0% equal over 9 pairs, kappa 1.000, quadratic 1.000" in result.out
+    assert "votes: 100.0% equal over 9 pairs, kappa 1.000" in result.out
     assert "asked: 18 answers, 1,800 tokens sent, 360 received" in result.out  # the server says 100 and 20 each
     (pool,) = read_pools(judging.folder / "corpus" / "pool.json")
     assert (pool.depth, set(pool.runs)) == (10, {"one", "two"})
@@ -215,6 +216,24 @@ def test_what_a_person_has_labelled_is_left_alone(judging: Judging) -> None:
     assert [label.source for label in both] == ["human", "llm"]
     assert both[0] == person
     assert judging.server.paid == 2 * judging.PAIRS
+
+
+def test_what_a_person_labels_meanwhile_is_kept(judging: Judging) -> None:
+    person = Label("q1", "printer", 0, "human", "ana", when="2026-12-01T10:00:00Z")
+    LabelJournal(judging.labels_file).append([person])
+    judging()
+    assert judging.labels()["q1", "printer"] == person
+    assert len(judging.labels()) == judging.PAIRS + 1
+
+
+def test_near_duplicates_of_gold_are_judged_though_no_run_found_them(judging: Judging) -> None:
+    text = "Six digits unlock the till, and the office door has a hardware key that hangs beside the safe at night."
+    for name in ("sign-in", "copy"):
+        (judging.folder / "corpus" / "seed_docs" / f"{name}.md").write_text(f"---\ntitle: {name}\n---\n{text}\n")
+    result = judging()
+    assert "(1 by their own labels alone, 1 near-duplicates of gold that no run found)" in result.out
+    twin = judging.labels()["q4", "copy"]
+    assert (twin.grade, twin.runs) == (judging.labels()["q4", "sign-in"].grade, ())
 
 
 def test_votes_that_differ_give_the_lower_grade_and_go_to_review(judging: Judging) -> None:
@@ -290,8 +309,9 @@ def test_one_vote_of_two_that_could_not_be_read_leaves_the_other_with_little_con
     judging.configure("max_unparsed = 0.5")
     judging.server.answer = lambda asked: grade(2) if "assess" in asked.messages[0]["content"] else Say("maybe")
     judging()
+    # An unread vote counts as two grades away: 1 - 2/3.
     assert {(label.grade, label.votes, label.confidence) for label in judging.labels().values()} == {
-        (2, (2, None), 0.5)
+        (2, (2, None), 0.3333)
     }
 
 
@@ -503,13 +523,17 @@ def test_real_runs_of_a_real_corpus(kbeval: Kbeval, server: ChatServer, shared_d
             query, _, document, *_ = line.split()
             found.setdefault((query, document), set()).add(path.stem)
     labels = {(label.query, label.document): label for label in read_labels(kbeval.folder / "corpus" / "labels.jsonl")}
-    assert {pair: set(label.runs) for pair, label in labels.items()} == found
-    assert server.paid == len(found)
+    assert {pair: set(label.runs) for pair, label in labels.items() if pair in found} == found
+    twins = {pair: label for pair, label in labels.items() if pair not in found}
+    assert {label.runs for label in twins.values()} == {()}
+    assert f"48 by their own labels alone, {len(twins)} near-duplicates of gold that no run found" in result.out
+    assert server.paid == len(labels)
     documents = {line["_id"]: line for line in map(json.loads, (source / "corpus.jsonl").open())}
     whole = {pair for pair in labels if len(documents[pair[1]]["text"]) <= 8000}
     assert 0.9 * len(labels) < len(whole) < len(labels), "some are shown by their best chunks"
     for query, document in whole:
         assert labels[query, document].grade == overlap_grade(texts[query], documents[document]["text"])
+    assert sum(not runs for runs in found.values()) == 48
     disputed = sum((labels[pair].grade or 0) < 2 for pair in found if pair[1] in gold[pair[0]])
     assert f"disputed (below the level on generated gold): {disputed} (" in result.out
     assert KEY not in result.out + result.err

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kbeval.evaluation.agreement import agreement
+from kbeval.report.sentences import fixed
 from kbeval.report.tables import Table, as_text
 from kbeval.testset.judge import ANSWER_TOKENS
 from kbeval.testset.judge_prompts import GRADES
-from kbeval.testset.judgments import agreement_of_votes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from kbeval.evaluation.agreement import Estimate
     from kbeval.model import Label
     from kbeval.testset.judge_session import Outcome, Plan
 
@@ -103,11 +105,18 @@ def _grades_table(labels: Sequence[Label]) -> Table:
 
 
 def _agreement_lines(labels: Sequence[Label]) -> Iterator[str]:
-    agreement = agreement_of_votes(labels)
-    if agreement.equal is not None:
+    both = [
+        (label.query, first, second)
+        for label in labels
+        if label.votes is not None and len(label.votes) == 2
+        if (first := label.votes[0]) is not None and (second := label.votes[1]) is not None
+    ]
+    if both:
+        queries, one, other = zip(*both, strict=True)
+        found = agreement(one, other, queries)
         yield (
-            f"votes: {agreement.equal:.1%} equal over {agreement.pairs} pairs, kappa {_fixed(agreement.kappa)}, "
-            f"quadratic {_fixed(agreement.quadratic)}"
+            f"votes: {found.observed:.1%} equal over {found.pairs} pairs, kappa {_estimate(found.kappa)}, "
+            f"quadratic {_estimate(found.quadratic)}"
         )
 
 
@@ -156,5 +165,7 @@ def _share(count: int, total: int) -> str:
     return f"{count / total:.1%}" if total else ""
 
 
-def _fixed(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.3f}"
+def _estimate(of: Estimate) -> str:
+    if of.value is None:
+        return "undefined"
+    return fixed(of.value) + (f" [{fixed(of.interval[0])}, {fixed(of.interval[1])}]" if of.interval else "")

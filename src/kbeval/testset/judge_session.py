@@ -6,9 +6,11 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kbeval.corpus.chunking import text_hash
 from kbeval.errors import KbevalError
 from kbeval.evaluation.pooling import run_hash
-from kbeval.formats.labels import merge_labels, read_labels, write_labels
+from kbeval.formats.label_journal import LabelJournal
+from kbeval.formats.labels import read_labels
 from kbeval.formats.pool import PoolRecord, pool_path, read_pools, with_pool, write_pools
 from kbeval.formats.questions import read_questions
 from kbeval.llm.client import ChatModel
@@ -18,7 +20,8 @@ from kbeval.testset.judge import Again, Spent, ask_votes, estimate, make_docket,
 from kbeval.testset.judgments import answered_after_all, low_confidence, unparsed
 from kbeval.testset.labels import JUDGED_LEVEL, judged
 from kbeval.testset.pool import pool_candidates
-from kbeval.testset.project import project_documents
+from kbeval.testset.project import project_chunks, project_documents
+from kbeval.testset.twins import twin_candidates
 from kbeval.testset.votes import Judge, now, replay
 
 if TYPE_CHECKING:
@@ -117,7 +120,6 @@ def plan_judging(
     limit: int | None = None,
     again: Again = Again.NOTHING,
     include_human: bool = False,
-    twins: Mapping[tuple[str, str], str | None] | None = None,
 ) -> Plan:
     """Pools the runs and finds out what has to be asked. Asks nothing, and writes nothing.
 
@@ -128,7 +130,6 @@ def plan_judging(
         limit: how many pairs are asked about at most.
         again: which votes are asked for although they are known.
         include_human: also pairs that a person has labelled, so that agreement can be measured.
-        twins: near-duplicates of gold, as ``pool_candidates`` takes them.
 
     Raises:
         KbevalError: a run answers no question of the test set, or ``only`` names one that is not in it.
@@ -139,7 +140,7 @@ def plan_judging(
     questions = read_questions(project.path(project.settings.test_set.questions))
     _check(project, runs, questions, only)
     documents = project_documents(project)
-    candidates = pool_candidates(runs, questions, depth, twins=twins)
+    candidates = pool_candidates(runs, questions, depth, twins=_twins(project, questions, documents))
     corpus = project.settings.corpus
     excerpts = Excerpts(limit=settings.max_characters, words=corpus.chunk_words, overlap=corpus.chunk_overlap)
     docket = make_docket(
@@ -177,6 +178,18 @@ def _check(project: Project, runs: Sequence[Run], questions: Sequence[Question],
             raise KbevalError(f"run {run.name}: expected answers to questions of {cache}, found none")
     if unknown := sorted(set(only or ()) - ids):
         raise KbevalError(f"--queries: expected ids of questions in {cache}, found {unknown[0]!r}")
+
+
+def _twins(
+    project: Project, questions: Sequence[Question], documents: Mapping[str, Document]
+) -> dict[tuple[str, str], str | None]:
+    """Near-duplicates of gold, each with the hash of the chunk that is one."""
+    chunks = project_chunks(project, documents.values())
+    hashes = {chunk.id: text_hash(chunk.text) for chunk in chunks}
+    return {
+        (twin.query, twin.document): None if twin.chunk is None else hashes[twin.chunk]
+        for twin in twin_candidates(questions, chunks)
+    }
 
 
 def judge_pool(project: Project, plan: Plan, *, fresh: bool = False, progress: Progress | None = None) -> Outcome:
@@ -220,17 +233,20 @@ def judge_pool(project: Project, plan: Plan, *, fresh: bool = False, progress: P
                 spent = asyncio.run(ask())
         except (KbevalError, KeyboardInterrupt, SystemExit) as error:
             ended = error  # What has come in until now is worth its labels: no credit left, say, or Ctrl-C.
-        # Read again: a person may have labelled meanwhile.
-        before = read_labels(files.labels)
-        labels = make_labels(plan.docket.cases, votes, plan.judge, before)
-        after = merge_labels(before, labels)
+        before = {label.key: label for label in read_labels(files.labels)}
+        labels = make_labels(plan.docket.cases, votes, plan.judge, before.values())
+        changed = [label for label in labels if before.get(label.key) != label]
+        everything: Sequence[Label] = list(before.values())
         written = [files.votes] if spent.calls else []
-        if after != before:
-            write_labels(files.labels, after)
+        if changed:
+            # By the review's journal: whoever labels meanwhile and this session do not write over one another.
+            journal_of_labels = LabelJournal(files.labels)
+            journal_of_labels.append(changed)
+            everything = list(journal_of_labels.fold().labels.values())
             written.append(files.labels)
         if ended is not None:
             raise ended
-        outcome = _outcome(project, plan, votes, labels, after, spent)
+        outcome = _outcome(project, plan, votes, labels, everything, spent)
         if outcome.recorded and _record(files.pool, plan):
             written.append(files.pool)
     return replace(outcome, written=written)

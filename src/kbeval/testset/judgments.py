@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from kbeval.testset.judge_prompts import GRADES
 from kbeval.testset.labels import JUDGED_LEVEL
@@ -13,14 +10,13 @@ from kbeval.testset.labels import JUDGED_LEVEL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from kbeval.model import Label, Question
 
-LOW_CONFIDENCE = 0.75
-"""Below this a label is one for a person. Two votes that differ are below it by their difference alone."""
+LOW_CONFIDENCE = 0.5
+"""Below this a label is one for a person. So are votes that differ, whatever the confidence."""
 
-_HALF_HEARD = 0.5
+_UNREAD_DISTANCE = 2
+"""How far a vote that could not be read counts as being from the one that could: enough for low confidence."""
 
 
 def grade_of(votes: Sequence[int | None]) -> int | None:
@@ -38,7 +34,7 @@ def confidence_of(votes: Sequence[int | None], probabilities: Sequence[float | N
 
     The agreement of the votes, 1 - (highest - lowest) / 3, times the mean probability that the model gave to the
     tokens of its grades, where the server tells it for every vote. Where one of several votes could not be read,
-    agreement is unknown and counts as one half. One vote alone has only its probability; a grade that could not be
+    it counts as two grades away. One vote alone has only its probability; a grade that could not be
     read at all has no confidence.
     """
     read = [vote for vote in votes if vote is not None]
@@ -48,7 +44,8 @@ def confidence_of(votes: Sequence[int | None], probabilities: Sequence[float | N
     certainty = sum(known) / len(known) if len(known) == len(read) else None
     if len(votes) == 1:
         return certainty
-    agreement = 1 - (max(read) - min(read)) / GRADES[-1] if len(read) == len(votes) else _HALF_HEARD
+    distance = max(read) - min(read) if len(read) == len(votes) else _UNREAD_DISTANCE
+    agreement = 1 - distance / GRADES[-1]
     return agreement * (1 if certainty is None else certainty)
 
 
@@ -85,49 +82,6 @@ def answered_after_all(
         for label in _undecided(labels)
         if label.query in unanswerable and label.grade is not None and label.grade >= level
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How far two votes agree, over the pairs where both could be read.
-
-    Attributes:
-        pairs: how many those are.
-        equal: the share with equal grades; None without pairs.
-        kappa, quadratic: Cohen's kappa (1960), and with quadratic weights (1968); None where it is not defined, as
-            every grade of both is the same.
-    """
-
-    pairs: int
-    equal: float | None
-    kappa: float | None
-    quadratic: float | None
-
-
-def agreement_of_votes(labels: Iterable[Label]) -> Agreement:
-    """How far the first two votes of a model's labels agree."""
-    both = [
-        (label.votes[0], label.votes[1])
-        for label in labels
-        if label.votes is not None and len(label.votes) > 1 and None not in label.votes
-    ]
-    table = np.zeros((len(GRADES), len(GRADES)))
-    for one, other in both:
-        table[one, other] += 1
-    distance = np.abs(np.subtract.outer(GRADES, GRADES)).astype(float)
-    return Agreement(
-        pairs=len(both),
-        equal=float(np.trace(table) / len(both)) if both else None,
-        kappa=_kappa(table, (distance > 0).astype(float)),
-        quadratic=_kappa(table, distance**2),
-    )
-
-
-def _kappa(table: NDArray[np.float64], weights: NDArray[np.float64]) -> float | None:
-    """1 - observed disagreement / disagreement by chance, each weighted. ``table``: shape (grades, grades)."""
-    total = table.sum()
-    by_chance = (np.outer(table.sum(axis=1), table.sum(axis=0)) * weights).sum() / total if total else 0.0
-    return float(1 - (table * weights).sum() / by_chance) if by_chance else None
 
 
 def _undecided(labels: Iterable[Label]) -> Iterator[Label]:
