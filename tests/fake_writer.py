@@ -65,6 +65,19 @@ def far(text: str) -> str:
     return f"Which {a} should I {b} when the {c} is {d}?"
 
 
+def far_of_anything(asked: Asked) -> str:
+    """As ``far``, for texts of real words."""
+    return far(text_of(asked))
+
+
+def kind_of(text: str) -> int:
+    """A number from 0 to 19 by which the server chooses how to behave: ten chunks of ``corpus(20, 10)`` each."""
+    document, chunk = _PLACES[text]
+    return (chunk + 10 * document) % 20
+
+
+_PLACES: dict[str, tuple[int, int]] = {}
+
 WRITERS = {"near": near, "mid": mid, "far": far}
 
 
@@ -81,7 +94,10 @@ def corpus(folder: Path, documents: int, chunks_each: int, *, seed: int = 1) -> 
         words: list[str] = []
         while len(words) < 100 * chunks_each + 20:
             words += ["the", "".join(rng.choices(SYLLABLES, k=4)), "of", "".join(rng.choices(SYLLABLES, k=3)), "is"]
-        text = " ".join(words[: 100 * chunks_each + 20])
+        words = words[: 100 * chunks_each + 20]
+        text = " ".join(words)
+        for chunk in range(chunks_each):
+            _PLACES[" ".join(words[100 * chunk : 100 * chunk + 120])] = (number, chunk)
         (folder / f"doc-{number:03}.md").write_text(
             f"---\ntitle: Document {number}\ndomain: d{number % 3}\n---\n{text}\n"
         )

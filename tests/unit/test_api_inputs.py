@@ -97,6 +97,20 @@ def test_a_run_from_a_file_is_not_trusted_once_its_frame_is_another(tmp_path: Pa
     assert mrr(QRELS, run) == pytest.approx(2 / 3)
 
 
+def test_what_the_caller_made_stays_as_it_was_and_is_checked_again() -> None:
+    rows = pl.DataFrame({"query": ["q1", "q1", "q2"], "document": ["d2", "d1", "d3"], "score": [2.0, 1.0, 1.0]})
+    run, judged = kbeval.Run("mine", rows), kbeval.Qrels(pl.DataFrame(frame(QRELS, "query", "document", "grade")))
+    before = [copy.deepcopy(vars(each)) for each in (run, judged)]
+    assert mrr(judged, run) == MRR
+    assert kbeval.compare(judged, {"new": run}).runs[0].mean("mrr") == MRR
+    for each, its in zip((run, judged), before, strict=True):
+        assert {k: v for k, v in vars(each).items() if k != "frame"} == {k: v for k, v in its.items() if k != "frame"}
+        assert each.frame.equals(its["frame"])
+    rows[1, "document"] = "d2"
+    with pytest.raises(kbeval.KbevalError, match="'d2' twice for 'q1'"):
+        mrr(judged, run)
+
+
 @pytest.mark.parametrize(
     ("run", "message"),
     [

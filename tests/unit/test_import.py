@@ -145,6 +145,12 @@ def test_ids_never_equal_a_documents_or_anothers(take: Any, tmp_path: Path) -> N
     assert ids == {"red light?": "printer-da278b", "blue?": "q1-164776", "third": "9"}
 
 
+def test_a_logs_id_becomes_one_word(take: Any, tmp_path: Path) -> None:
+    _, new = take(jsonl(tmp_path / "log.jsonl", [{"id": " req 17\t3", "query": "red?"}, {"id": " ", "query": "blue?"}]))
+    # printf blue | sha256sum
+    assert {q.text: q.id for q in new} == {"red?": "req-17-3", "blue?": "log-16477688c0"}
+
+
 def test_dry_run_writes_nothing(take: Any, project: Path, tmp_path: Path) -> None:
     before = (project.parent / "corpus" / "questions.cache.json").read_bytes()
     said, new = take(jsonl(tmp_path / "log.jsonl", [{"query": "Where is the roll?"}]), "--dry-run")
@@ -271,6 +277,8 @@ def test_the_thin_margins_first(take: Any, tmp_path: Path) -> None:
         {"query": "clear", "scores": [0.9, 0.1]},
         {"query": "thin", "scores": [0.9, 0.89, 0.2]},
         {"query": "thinner", "scores": "0.5|0.5"},
+        {"query": "often clear and once thin", "scores": [0.9, 0.9]},
+        {"query": "often clear and once thin", "scores": [0.9, 0.0]},
         {"query": "one result", "scores": [0.9]},
         {"query": "none", "scores": []},
     ]

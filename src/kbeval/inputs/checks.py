@@ -42,10 +42,10 @@ def checked_run(run: Run) -> Run:
                 f"{what}: expected each document once per query, found {show(document)} twice for {show(query)}"
             )
     if frame is not run.frame:
-        run = replace(run, frame=frame)
+        run = known_unique(replace(run, frame=frame))
     if frame.is_empty() and FOUND_NOTHING not in run.warnings:
-        run = replace(run, warnings=(*run.warnings, FOUND_NOTHING))
-    return known_unique(run)
+        run = known_unique(replace(run, warnings=(*run.warnings, FOUND_NOTHING)))
+    return run if run.is_unique else known_unique(replace(run))  # the caller's own object stays as it was
 
 
 def checked_qrels(what: str, frame: pl.DataFrame, unjudged: Iterable[str], warnings: tuple[str, ...]) -> Qrels:

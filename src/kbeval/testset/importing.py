@@ -116,11 +116,11 @@ def import_records(
         texts: questions by their hash, for logs without texts.
         sample: which questions are taken; all without it.
 
-    An id is the file's own, else ``log-`` and ten digits of a hash of the masked text; one that is a document's
-    or another question's gets ``-`` and six digits of that hash behind it.
+    An id is the file's own (of a log masked, with ``-`` for blanks), else ``log-`` and ten digits of a hash of the
+    masked text; one that is a document's or another question's gets ``-`` and six digits of that hash behind it.
     """
     done = Imported(questions=list(existing), rows=len(foreign.records), left_out=Counter(foreign.odd))
-    asked = _grouped(_with_texts(foreign.records, texts or {}, done))
+    asked = _grouped(_with_texts(foreign, texts or {}, done))
     done.distinct = len(asked)
     taken = _sampled(asked, sample or Sample())
     done.sampled = len(taken)
@@ -156,8 +156,8 @@ def import_records(
     return done
 
 
-def _with_texts(records: Iterable[Record], texts: Mapping[str, str], done: Imported) -> Iterator[Record]:
-    for record in records:
+def _with_texts(foreign: Foreign, texts: Mapping[str, str], done: Imported) -> Iterator[Record]:
+    for record in foreign.records:
         text = record.text if record.text is not None else texts.get(record.key or "")
         if text is None:
             done.left_out["no text" if record.key is None else "no text for its hash"] += 1
@@ -166,7 +166,11 @@ def _with_texts(records: Iterable[Record], texts: Mapping[str, str], done: Impor
         elif len(text.split()) > MOST_WORDS:
             done.left_out[f"longer than {MOST_WORDS} words"] += 1
         else:
-            yield replace(record, text=_masked(text.strip()), id=_masked(record.id), domain=_masked(record.domain))
+            identifier = record.id
+            if foreign.kind == "logs" and identifier is not None:
+                # A log's id can be who asked, and nobody wrote it to be one word of a TREC file.
+                identifier = "-".join(_masked(identifier).split()) or None
+            yield replace(record, text=_masked(text.strip()), id=identifier, domain=_masked(record.domain))
 
 
 def _masked(text: str | None) -> Any:
@@ -189,7 +193,7 @@ def _sampled(asked: list[Asked], sample: Sample) -> list[Asked]:
         if sample.runs:
             return disagreement(rankings_of([*one.ids, _hash_id(one)], sample.runs))
         thin = [value for record in one.records if (value := thinness(record.scores)) is not None]
-        return max(thin, default=None)
+        return sum(thin) / len(thin) if thin else None
 
     if sample.size is None:
         return asked
@@ -291,7 +295,7 @@ def _provenance(one: Asked, foreign: Foreign, file: str, sample: Sample | None) 
     for record in one.records:
         returned.update(dict.fromkeys(record.returned))
     return {
-        "imported_from": file,
+        "imported_from": _masked(file),
         "format": foreign.kind,
         **({"asked": len(one.records)} if foreign.kind == "logs" else {}),
         **({"first_asked": days[0], "last_asked": days[-1]} if days else {}),

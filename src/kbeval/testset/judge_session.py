@@ -193,7 +193,7 @@ def judge_pool(project: Project, plan: Plan, *, fresh: bool = False, progress: P
     async def ask() -> Spent:
         async with ChatModel(llm.base_url, plan.judge.model, llm.timeout_s, concurrency=llm.concurrency) as model:
             return await ask_votes(
-                plan.ballots,
+                ballots,
                 model,
                 plan.judge,
                 journal,
@@ -212,8 +212,10 @@ def judge_pool(project: Project, plan: Plan, *, fresh: bool = False, progress: P
     ended: BaseException | None = None
     with Journal(files.votes) as journal:
         votes = replay(journal.replay())
+        # Another session may have asked between the plan and the lock.
+        ballots = [b for b in plan.ballots if fresh or b.key not in votes or not votes[b.key].final]
         try:
-            if plan.ballots:
+            if ballots:
                 spent = asyncio.run(ask())
         except (KbevalError, KeyboardInterrupt, SystemExit) as error:
             ended = error  # What has come in until now is worth its labels: no credit left, say, or Ctrl-C.

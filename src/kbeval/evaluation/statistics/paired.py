@@ -10,7 +10,7 @@ import numpy as np
 
 from kbeval.evaluation.statistics.distributions import t_cdf, t_quantile
 from kbeval.evaluation.statistics.sign_flip import SEED, sign_flip
-from kbeval.evaluation.statistics.units import ZERO, aligned, cluster_means
+from kbeval.evaluation.statistics.units import ZERO, aligned, cluster_count, cluster_means
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -118,15 +118,16 @@ def paired(
     if not 0 < alpha < 1 or family < 1:
         raise ValueError(f"expected 0 < alpha < 1 and family >= 1, found alpha={alpha}, family={family}")
     differences = aligned(a, b, clusters)
+    if not differences.any():
+        return _identical(differences.size, cluster_count(np.asarray(clusters)), alpha)
     values = cluster_means(differences, np.asarray(clusters))
     count = values.size
     nonzero = int(np.count_nonzero(values))
-    identical = not differences.any()
     mean = math.fsum(values.tolist()) / count
     error: float | None = None
     interval: tuple[float, float] | None = None
-    p: float | None = 1.0 if identical else None
-    p_sign_flip: float | None = p
+    p: float | None = None
+    p_sign_flip: float | None = None
     effect_size: float | None = None
     mdd: float | None = None
     if count > 1:
@@ -158,7 +159,30 @@ def paired(
         nonzero_clusters=nonzero,
         mdd=mdd,
         alpha=alpha,
-        identical=identical,
+        identical=False,
+    )
+
+
+def _identical(queries: int, clusters: int, alpha: float) -> PairStatistics:
+    """Two engines that no question tells apart."""
+    several = clusters > 1
+    return PairStatistics(
+        queries=queries,
+        delta=0.0,
+        cluster_delta=0.0,
+        standard_error=0.0 if several else None,
+        ci95=(0.0, 0.0) if several else None,
+        p=1.0,
+        p_sign_flip=1.0,
+        effect_size=None,
+        wins=0,
+        ties=queries,
+        losses=0,
+        clusters=clusters,
+        nonzero_clusters=0,
+        mdd=None,
+        alpha=alpha,
+        identical=True,
     )
 
 

@@ -26,8 +26,8 @@ def aligned(a: ArrayLike, b: ArrayLike, *labels: ArrayLike) -> NDArray[np.float6
         ValueError: for no question at all, arrays of other shapes or lengths, and values that are no number.
     """
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    shapes = [first.shape, second.shape, *(np.shape(label) for label in labels)]
-    if any(len(shape) != 1 or shape != shapes[0] for shape in shapes):
+    if first.ndim != 1 or second.shape != first.shape or any(np.shape(label) != first.shape for label in labels):
+        shapes = [first.shape, second.shape, *(np.shape(label) for label in labels)]
         raise ValueError(f"expected one-dimensional arrays of one length, found shapes {shapes}")
     if first.size == 0:
         raise ValueError("expected at least one question, found none")
@@ -71,6 +71,11 @@ def cluster_means(differences: NDArray[np.float64], clusters: NDArray[Any]) -> N
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
     sums = np.add.reduceat(whole[order], starts)
     return without_noise(np.ldexp(sums.astype(np.float64), -exponent) / sizes)
+
+
+def cluster_count(clusters: NDArray[Any]) -> int:
+    """How many clusters there are."""
+    return _members(clusters)[1].size
 
 
 def _members(clusters: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
