@@ -22,6 +22,7 @@ from kbeval.testset.agreement import measure, sampled
 GRADES = st.integers(0, 3)
 
 
+@pytest.mark.filterwarnings("ignore:.*cohen_kappa_score")
 @settings(max_examples=60)
 @given(st.lists(st.tuples(GRADES, GRADES), min_size=1, max_size=40))
 def test_kappa_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:

@@ -62,13 +62,16 @@ def session(folder: Path, of: Material, sample: int = 0, reviewer: str = "ana") 
         (model("q", "d1", 1), "a model says that it does not answer the question that was written from it"),
         (model("q", "d2", None), "a model's answer could not be understood"),
         (model("q", "d2", 2, votes=(2, 3)), "a model's votes differ"),
-        (model("q", "d2", 2, votes=(2, 2), confidence=0.4), "a model is not sure"),
-        (model("q", "d2", 0, votes=(0, 0), confidence=0.9), None),
+        # the judge's own bound is .75
+        (model("q", "d2", 2, votes=(2, 2), confidence=0.74), "a model is not sure"),
+        (model("q", "d2", 0, votes=(0, 0), confidence=0.75), None),
+        (model("none", "d2", 2), "a model says that it answers a question that is said to have no answer"),
+        (model("none", "d2", 1), None),
         (model("q", "d1", 2), None),
     ],
 )
 def test_doubts(label: Label, reason: str | None) -> None:
-    of = material([question("q", "d1")], label)
+    of = material([question("q", "d1"), question("none", answerable=False)], label)
     pair = (label.query, label.document)
     assert doubts(of, pair) == ([reason] if reason else [])
     assert asked(of, "disputed") == ({pair} if reason else set())
@@ -97,7 +100,8 @@ def test_the_sample_is_the_same_for_everybody_and_in_no_other_queue_of_doubts() 
     assert len(set(drawn)) == 8
     assert asked(of, "agreement", "ana", 8) == asked(of, "agreement", "ben", 8) == set(drawn)
     assert asked(of, "disputed", "ana", 8) == {(label.query, label.document) for label in labels} - set(drawn) | {
-        ("q1", "d3")
+        ("q1", "d3"),
+        ("no", "d1"),
     }
     assert set(agreement_sample(of, 8, 1)) != set(drawn)
     # growing the sample keeps what was in it; more labels push out at most as many

@@ -12,10 +12,12 @@ from kbeval.corpus.providers import provider
 from kbeval.errors import KbevalError
 from kbeval.formats.dataset import Dataset, load_dataset
 from kbeval.formats.labels import read_labels
+from kbeval.formats.marks import marks_path, read_marks
 from kbeval.formats.pool import pool_path, read_pools
 from kbeval.formats.questions import read_questions
 from kbeval.model import LabelledQuery, Qrels
-from kbeval.testset.labels import judged
+from kbeval.testset.labels import JUDGED_LEVEL, judged
+from kbeval.testset.marks import heed_marks
 from kbeval.testset.overlap import best_overlap
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from kbeval.config import Project
     from kbeval.model import Chunk, Document, Label, Question
     from kbeval.testset.labels import Judged
+    from kbeval.testset.marks import Marked
 
 
 def open_dataset(project: Project, folder: Path | None, split: str = "test") -> Dataset:
@@ -91,12 +94,17 @@ def project_dataset(project: Project) -> Dataset:
     questions = sorted(read_questions(cache), key=lambda question: question.id)
     if not questions:
         raise KbevalError(f"{project.settings.test_set.questions}: expected at least one question, found none")
-    labels = read_labels(project.path(project.settings.test_set.labels))
+    labels_file = project.path(project.settings.test_set.labels)
+    labels = read_labels(labels_file)
     there = [label for label in labels if label.document in documents]
+    known = {question.id for question in questions}
+    level = project.settings.test_set.level or JUDGED_LEVEL
+    marked = heed_marks(questions, read_marks(marks_path(labels_file)), there, level=level)
+    questions = list(marked.questions)
     weighed = judged(questions, there, level=project.settings.test_set.level)
     for question in questions:
         _check(question, documents, project.settings.test_set.questions)
-    warnings = list(_odd_labels(labels, there, {question.id for question in questions}))
+    warnings = [*_odd_labels(labels, there, known), *_marks_heeded(marked)]
     chunks = _GoldChunks(documents, corpus.chunk_words, corpus.chunk_overlap)
     moved = [question.id for question in questions if not chunks.holds(question)]
     if moved:
@@ -141,6 +149,16 @@ def _odd_labels(labels: Sequence[Label], there: Sequence[Label], questions: set[
         yield f"labels of {len(gone)} documents that are not in the corpus are not used: {_some(gone)}"
     if gone := sorted({label.query for label in labels} - questions):
         yield f"labels of {len(gone)} questions that are not in the cache are not used: {_some(gone)}"
+
+
+def _marks_heeded(marked: Marked) -> Iterator[str]:
+    if marked.bad:
+        yield f"{len(marked.bad)} questions are left out, as a person says that they are bad: {_some(marked.bad)}"
+    if marked.contested:
+        yield (
+            f"{len(marked.contested)} questions were marked by one person and answered by another, and stand as they "
+            f"were: {_some(marked.contested)}"
+        )
 
 
 def _check(question: Question, documents: dict[str, Document], cache: str) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from kbeval.corpus.providers import provider
 from kbeval.errors import KbevalError
 from kbeval.evaluation.comparison import RunSource, read_source
 from kbeval.evaluation.misses import sampled_misses
@@ -18,19 +17,20 @@ from kbeval.formats.questions import read_questions
 from kbeval.formats.sidecar import read_sidecar, sidecar_path
 from kbeval.formats.trec import run_name, run_names
 from kbeval.testset.labels import JUDGED_LEVEL
-from kbeval.testset.project import level_of, project_dataset
+from kbeval.testset.project import level_of, project_chunks, project_dataset, project_documents
 from kbeval.testset.review.material import Finding, Material
 from kbeval.testset.review.passages import Passages
 from kbeval.testset.review.queues import build_queues
 from kbeval.testset.review.session import Session
+from kbeval.testset.twins import twin_candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from kbeval.config import Project
     from kbeval.evaluation.test_set import TestSet
-    from kbeval.model import Question, Run
+    from kbeval.model import Document, Question, Run
 
 POOL_DEPTH = 10
 """How far down a run's documents become candidates, as the judge pools them."""
@@ -52,7 +52,6 @@ def open_review(
     reviewer: str,
     sample: int,
     seed: int,
-    twins: Mapping[str, Collection[str]] | None = None,
 ) -> Opened:
     """Reads the project and the runs, folds in what a review before left in its journal, and builds the queues.
 
@@ -61,17 +60,15 @@ def open_review(
         sources: runs whose first documents are candidates, and whose misses are marked.
         reviewer: who answers.
         sample, seed: of the random sample for agreement.
-        twins: for each question, near-duplicates of its gold.
 
     Raises:
         KbevalError: a file cannot be read, or there is no question or document.
     """
     corpus = project.settings.corpus
-    documents = {each.id: each for each in provider(corpus.provider, project.path(corpus.path)).get_documents()}
+    documents = project_documents(project)
     questions = {each.id: each for each in read_questions(project.path(project.settings.test_set.questions))}
-    if not questions or not documents:
-        what = "question" if documents else "document"
-        raise KbevalError(f"review: expected at least one {what}, found none")
+    if not questions:
+        raise KbevalError(f"{project.settings.test_set.questions}: expected at least one question, found none")
     journal = LabelJournal(project.path(project.settings.test_set.labels))
     state = journal.fold()
     warnings: list[str] = []
@@ -94,7 +91,7 @@ def open_review(
         marks=list(state.marks.values()),
         found={query: dict(by_document) for query, by_document in found.items()},
         misses=[pair for pair in misses if pair[1] in documents],
-        twins=twins or {},
+        twins=_twins(project, questions.values(), documents),
         # The first grade of a person makes the test set a graded one.
         level=project.settings.test_set.level or JUDGED_LEVEL,
     )
@@ -124,6 +121,14 @@ def _test_set(project: Project, questions: Collection[Question], labelled: bool,
     dataset = project_dataset(project)
     warnings += dataset.warnings
     return from_dataset(dataset, level=level_of(project, dataset))
+
+
+def _twins(project: Project, questions: Iterable[Question], documents: Mapping[str, Document]) -> dict[str, list[str]]:
+    """For each question, the documents that hold nearly what its gold holds."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for candidate in twin_candidates(questions, project_chunks(project, documents.values())):
+        found[candidate.query].append(candidate.document)
+    return dict(found)
 
 
 def _first(run: Run, depth: int) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kbeval.evaluation.misses import shuffle
+from kbeval.testset.judgments import LOW_CONFIDENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,8 +18,6 @@ DISPUTED, AGREEMENT, MISSES, UNLABELLED, ALL = "disputed", "agreement", "misses"
 QUEUES = (DISPUTED, AGREEMENT, MISSES, UNLABELLED, ALL)
 SAMPLE = 100
 """Pairs in the random sample for agreement."""
-LOW_CONFIDENCE = 0.5
-"""A model that is surer than this of the opposite than of its grade."""
 SEEN = "seen"
 """The queue of a grade that was given after looking at what engines and models said: not blind, so in no sample."""
 
@@ -86,6 +85,8 @@ def doubts(material: Material, pair: Pair) -> list[str]:
     grade = material.by_models.get(pair)
     if gold and grade is not None and grade < material.level:
         reasons.append("a model says that it does not answer the question that was written from it")
+    if not material.questions[query].answerable and grade is not None and grade >= material.level:
+        reasons.append("a model says that it answers a question that is said to have no answer")
     if any(label.grade is None for label in models):
         reasons.append("a model's answer could not be understood")
     if any(len({vote for vote in label.votes or () if vote is not None}) > 1 for label in models):
