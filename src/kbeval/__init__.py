@@ -12,7 +12,7 @@ from kbeval._version import __version__
 from kbeval.errors import InputError, KbevalError
 
 if TYPE_CHECKING:
-    from kbeval.api import compare, evaluate, load_dataset, parse_metric, read_qrels, read_run
+    from kbeval.api import Domains, compare, evaluate, load_dataset, parse_metric, read_qrels, read_run
     from kbeval.model import Document, LabelledQuery, Qrels, Run
 
 _HOMES = {
@@ -22,6 +22,7 @@ _HOMES = {
     "parse_metric": "kbeval.api",
     "read_qrels": "kbeval.api",
     "read_run": "kbeval.api",
+    "Domains": "kbeval.api",
     "Document": "kbeval.model",
     "LabelledQuery": "kbeval.model",
     "Qrels": "kbeval.model",
@@ -30,6 +31,7 @@ _HOMES = {
 
 __all__ = [
     "Document",
+    "Domains",
     "InputError",
     "KbevalError",
     "LabelledQuery",

@@ -103,6 +103,21 @@ class GenerateSettings(_Table):
     round_trip_k: int = Field(default=10, ge=1)
 
 
+class JudgeSettings(_Table):
+    """How a model judges what runs found. The server and its limits are those of ``[llm]``.
+
+    ``model`` is ``[llm] model`` where it is not set. Documents of more than ``max_characters`` are shown by their best
+    chunks. A larger share of unreadable votes than ``max_unparsed`` makes the command fail.
+    """
+
+    model: str | None = Field(default=None, min_length=1)
+    depth: int = Field(default=10, ge=1)
+    votes: int = Field(default=2, ge=1, le=2)
+    max_unparsed: float = Field(default=0.05, ge=0, le=1)
+    max_characters: int = Field(default=8000, ge=500)
+    max_answer_tokens: int = Field(default=300, ge=20)
+
+
 class StoreSettings(_Table):
     """The evaluation database: an embedded one where no DSN is given."""
 
@@ -117,6 +132,7 @@ class Settings(_Table):
     compare: CompareSettings = CompareSettings()
     llm: LlmSettings = LlmSettings()
     generate: GenerateSettings = GenerateSettings()
+    judge: JudgeSettings = JudgeSettings()
     store: StoreSettings = StoreSettings()
     engines: dict[str, dict[str, Any]] = DEFAULT_ENGINES
     targets: dict[str, float] = {}

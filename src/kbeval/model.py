@@ -1,4 +1,4 @@
-"""The nouns that every part of kbeval shares. Data only: no behaviour, no input or output."""
+"""The nouns that every part of kbeval shares. Data only: no input or output."""
 
 from __future__ import annotations
 
@@ -118,17 +118,40 @@ class Label:
         return (self.query, self.document, self.chunk or "", self.source, self.by)
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a person says about a whole question.
+
+    ``mark`` is ``unanswerable`` (no document of the knowledge base answers it) or ``bad`` (it is not a question that
+    can be judged, and should not be in the test set).
+    """
+
+    query: str
+    mark: str
+    by: str
+    why: str = ""
+    when: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a later mark replaces, and the order of the file."""
+        return (self.query, self.by)
+
+
 @dataclass(frozen=True)
 class Qrels:
     """Relevance judgments.
 
     ``frame`` has the columns query (String), document (String), grade (Int64), one row a pair, sorted by
     query (bytes, ascending), then grade (descending: ranx takes its ideal in the order given), then document
-    (bytes, descending).
+    (bytes, descending). ``unjudged`` names queries of the test set without any judgment: they count with 0.
+
+    ``kbeval.evaluate`` and ``kbeval.compare`` check one that was made by hand, and take its rows in any order.
     """
 
     frame: pl.DataFrame
     warnings: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,8 +160,19 @@ class Run:
 
     ``frame`` has the columns query (String), document (String), score (Float64), one row a pair, sorted by
     query (bytes, ascending) and then in METHOD's one order: score descending, document id descending by bytes.
+
+    ``kbeval.evaluate`` and ``kbeval.compare`` check one that was made by hand, and take its rows in any order.
+    ``is_unique`` says that it was seen already that no query has a document twice, the one check that costs
+    something on millions of rows; ``dataclasses.replace`` takes it back.
     """
 
     name: str
     frame: pl.DataFrame
     warnings: tuple[str, ...] = ()
+    is_unique: bool = field(default=False, init=False, repr=False, compare=False)
+
+
+def known_unique(run: Run) -> Run:
+    """The run itself, marked by whoever has seen that no query has a document twice."""
+    object.__setattr__(run, "is_unique", True)
+    return run

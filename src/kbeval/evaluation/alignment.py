@@ -183,6 +183,11 @@ class Alignment:
         return [ids[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
+def qrels_queries(qrels: Qrels) -> list[str]:
+    """The test set: the queries named in the qrels, with those that have no judgment, ascending by bytes."""
+    return sorted({*qrels.frame["query"].unique().to_list(), *qrels.unjudged})
+
+
 def judge(qrels: Qrels) -> Judgments:
     """Prepares the judgments, once for all runs.
 
@@ -193,13 +198,17 @@ def judge(qrels: Qrels) -> Judgments:
     frame = qrels.frame
     if frame.is_empty():
         raise KbevalError("the test set is empty: the qrels hold no judgment")
-    queries, lengths = _groups(frame["query"])
-    query = np.repeat(np.arange(len(queries)), lengths)
+    judged, lengths = _groups(frame["query"])
+    query = np.repeat(np.arange(len(judged)), lengths)
     grade = frame["grade"].to_numpy().astype(np.int64)
-    if queries.n_unique() != len(queries) or np.any((np.diff(query) == 0) & (np.diff(grade) > 0)):
+    if judged.n_unique() != len(judged) or np.any((np.diff(query) == 0) & (np.diff(grade) > 0)):
         raise ValueError("the judgments must be sorted by query, and in each query by falling grade")
+    queries = judged.to_list()
+    if qrels.unjudged:
+        queries = qrels_queries(qrels)
+        query = np.searchsorted(np.array(queries, dtype=object), judged.to_numpy())[query]
     rows = pl.DataFrame({"query": query, "document": frame["document"], "judgment": np.arange(len(query))})
-    return Judgments(tuple(queries.to_list()), query, grade, rows)
+    return Judgments(tuple(queries), query, grade, rows)
 
 
 def align(

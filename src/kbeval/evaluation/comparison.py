@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from math import fsum
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import polars as pl
@@ -32,11 +34,13 @@ from kbeval.evaluation.statistics.distributions import ufuncs
 from kbeval.evaluation.ties import Ties, find_ties
 from kbeval.evaluation.verdicts import Verdict, mean_over_styles, verdict
 from kbeval.formats.trec import read_run, unescape_id
-from kbeval.model import Run
+from kbeval.model import Run, known_unique
+from kbeval.notebook import html_table
 from kbeval.order import sort_run
+from kbeval.repeats import first_repeat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     import pandas as pd
@@ -46,7 +50,9 @@ if TYPE_CHECKING:
     from kbeval.evaluation.test_set import TestSet
     from kbeval.formats.sidecar import Sidecar
 
+FOUND_NOTHING = "it found nothing on any question"
 RANKED_IDS = 20
+SHOWN_PAIRS = 20
 MRR = parse_metric("mrr")
 JUDGED = parse_metric("judged@10")
 
@@ -161,7 +167,7 @@ class PairResult:
     verdict: Verdict
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Everything that the reports show. ``chance`` is empty where the corpus is not known."""
 
@@ -209,8 +215,27 @@ class Comparison:
         return pl.concat(parts)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the table of means, as polars shows it."""
-        return str(self.to_polars()._repr_html_())
+        """What a notebook shows: the table of means, and the verdicts below it."""
+        verdicts = "".join(f"<li>{escape(line)}</li>" for line in self._verdicts())
+        return html_table(self.to_polars()) + (f"<ul>{verdicts}</ul>" if verdicts else "")
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            [f"Comparison of {len(self.runs)} runs on {len(self.test_set.queries)} queries"]
+            + [
+                f"  {run.name}: {self.options.primary.name} {run.mean(self.options.primary.name):.4f}"
+                for run in self.runs
+            ]
+            + [f"  {line}" for line in self._verdicts()]
+        )
+
+    def _verdicts(self) -> list[str]:
+        shown = [
+            f"{pair.a} and {pair.b}: {pair.verdict.word}"
+            + (f", {pair.a if pair.verdict.leader == 'a' else pair.b} leads" if pair.verdict.leader else "")
+            for pair in self.pairs[:SHOWN_PAIRS]
+        ]
+        return shown + ([f"and {len(self.pairs) - SHOWN_PAIRS} more pairs"] if len(self.pairs) > SHOWN_PAIRS else [])
 
     def run(self, name: str) -> RunResult:
         """The run of that name."""
@@ -298,9 +323,9 @@ def compare_runs(
     Thread(target=_prepare, args=(options.metrics, compiled), daemon=True).start()
     for source in sources:
         run = read_source(source)
-        alignment = align(
-            judgments, run, test_set.domains, compiled=compiled, may_be_empty=found_nothing(source.sidecar)
-        )
+        # A run in memory without a line was let in where it is said that the engine found nothing.
+        may_be_empty = isinstance(source.origin, Run) or found_nothing(source.sidecar)
+        alignment = align(judgments, run, test_set.domains, compiled=compiled, may_be_empty=may_be_empty)
         strangers = tuple(query for query in alignment.strangers if query not in test_set.unanswerable)
         alignment = replace(alignment, strangers=strangers)
         longest[source.name] = int(alignment.returned.max())
@@ -345,19 +370,31 @@ def read_source(source: RunSource) -> Run:
     """Reads a run as its sidecar says: escaped ids decoded, and no line where the engine found nothing."""
     if found_nothing(source.sidecar):
         schema = {"query": pl.String, "document": pl.String, "score": pl.Float64}
-        return Run(name=source.name, frame=pl.DataFrame(schema=schema), warnings=("it found nothing on any question",))
+        return Run(name=source.name, frame=pl.DataFrame(schema=schema), warnings=(FOUND_NOTHING,))
     run = source.origin if isinstance(source.origin, Run) else read_run(source.origin, source.name)
     return unescape_run(run) if source.sidecar and source.sidecar.escaped_ids else run
 
 
 def unescape_run(run: Run) -> Run:
-    """The run with the ids that ``--escape-ids`` encoded decoded again, and in the one order of those ids."""
+    """The run with the ids that ``--escape-ids`` encoded decoded again, and in the one order of those ids.
+
+    Raises:
+        KbevalError: two ids of one query are one id: ``--escape-ids`` did not write them.
+    """
     frame = run.frame
     for column in ("query", "document"):
         distinct = frame[column].unique()
         decoded = [unescape_id(value) for value in distinct]
         frame = frame.with_columns(frame[column].replace_strict(distinct, decoded, return_dtype=pl.String))
-    return replace(run, frame=sort_run(frame))
+    frame = sort_run(frame)
+    row = first_repeat(frame["query"].rle_id().to_numpy(), frame["document"])
+    if row is not None:
+        query, document = frame.row(row)[:2]
+        raise KbevalError(
+            f"run {run.name}: expected each document once per query, found {document!r} twice for {query!r} once "
+            f"escaped ids are decoded, as its sidecar says"
+        )
+    return known_unique(replace(run, frame=frame))
 
 
 def _measure(
@@ -419,13 +456,35 @@ def _top_scores(test_set: TestSet, run: Run) -> dict[str, float | None]:
     return {query: scores.get(query) for query in sorted(test_set.unanswerable)}
 
 
-def _ranked(run: Run, alignment: Alignment, count: int) -> list[list[str]]:
+class Ranked(Sequence[list[str]]):
+    """The first documents of each query's list, kept as one column: as Python's strings they take five times that."""
+
+    def __init__(self, documents: pl.Series, ends: NDArray[np.int64]) -> None:
+        # Built anew, since a part of a column keeps the text of the whole alive.
+        self._documents = pl.Series(documents.to_list(), dtype=pl.String)
+        self._ends = ends
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int) -> list[str]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[str]]: ...
+    def __getitem__(self, index: int | slice) -> list[str] | list[list[str]]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        end = int(self._ends[index])
+        start = int(self._ends[index - 1]) if index % len(self) else 0
+        return self._documents[start:end].to_list()
+
+
+def _ranked(run: Run, alignment: Alignment, count: int) -> Ranked:
     """The first documents of each query's list; only those are ever taken out of the run's frame."""
     lengths = np.minimum(alignment.returned, count)
     ends = np.cumsum(lengths)
     rows = np.repeat(alignment.starts - (ends - lengths), lengths) + np.arange(int(ends[-1]))
-    documents = run.frame["document"].gather(rows).to_list()
-    return [documents[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
+    return Ranked(run.frame["document"].gather(rows), ends)
 
 
 def _chance(test_set: TestSet, judgments: Judgments, options: Options, depth: int | None) -> dict[str, float]:

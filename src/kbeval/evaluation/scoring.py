@@ -11,6 +11,7 @@ import polars as pl
 
 from kbeval.evaluation.alignment import Alignment, Domains, align, judge
 from kbeval.model import Qrels, Run
+from kbeval.notebook import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Domains", "Scores", "score", "score_aligned", "warm_up"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scores:
     """One run's values.
 
@@ -60,6 +61,14 @@ class Scores:
 
         # By way of lists: polars' own conversion wants pyarrow, which nothing else here needs.
         return pd.DataFrame(self.to_polars().to_dict(as_series=False))
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{name} {mean:.4f}" for name, mean in self.means.items())
+        return f"Scores on {len(self.queries)} queries: {means}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the table of means."""
+        return html_table(pl.DataFrame({"metric": list(self.means), "mean": list(self.means.values())}))
 
 
 def score(

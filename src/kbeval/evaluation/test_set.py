@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from kbeval.evaluation.alignment import Domains
+from kbeval.evaluation.alignment import Domains, qrels_queries
 from kbeval.evaluation.clusters import clusters
 from kbeval.evaluation.strata import in_order, stratum
 from kbeval.formats.dataset import corpus_hash, qrels_hash, queries_hash
@@ -51,7 +51,7 @@ class TestSet:
     @cached_property
     def queries(self) -> list[str]:
         """The ids of all queries, also of those without a relevant document."""
-        return self.qrels.frame["query"].unique().sort().to_list()
+        return qrels_queries(self.qrels)
 
     @cached_property
     def strata(self) -> list[str]:

@@ -17,12 +17,13 @@ from kbeval.errors import InputError, KbevalError
 from kbeval.formats import _fields
 from kbeval.formats.ids import escape_id, trec_ids, trec_lines
 from kbeval.formats.text import TextFile, write_atomically
-from kbeval.model import Run
+from kbeval.model import Run, known_unique
 from kbeval.order import falling_scores, falls_strictly, one_order, query_codes, query_segments
+from kbeval.repeats import first_repeat
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -49,7 +50,6 @@ _KEPT_FIELDS = np.array([0, 2, 3, 4])
 _LONE_CR = re.compile(rb"\r[^\r\n]")
 _LARGEST_RANK = 2**31 - 1
 _RANKS = (-_LARGEST_RANK, _LARGEST_RANK)  # beyond them ranks are not told apart
-_MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 # Polars works on a block in parallel, but what stands around it does not: two blocks at a time fill the gaps,
 # more would only cost memory.
@@ -95,7 +95,7 @@ def read_run(path: str | os.PathLike[str], name: str) -> Run:
     def in_file(rows: Rows) -> Rows:
         return rows if order is None else order[rows]
 
-    repeat = _first_repeat(group, document, in_file)
+    repeat = first_repeat(group, document, in_file)
     if repeat is not None:
         raise _repeat_error(file, queries[int(group[repeat])], document[repeat])
     warnings: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ def read_run(path: str | os.PathLike[str], name: str) -> Run:
         first = int(rows[np.argmin(in_file(rows))])
         warnings = (_rank_warning(file, name, len(rows), queries[int(group[first])], document[first]),)
     frame = pl.DataFrame({"query": queries.gather(group), "document": document, "score": score})
-    return Run(name=name, frame=frame, warnings=warnings)
+    return known_unique(Run(name=name, frame=frame, warnings=warnings))
 
 
 def _parts(file: TextFile) -> Iterator[_Part]:
@@ -201,28 +201,6 @@ def _numbers(path: Path, number: int, fields: list[bytes]) -> tuple[float, float
         expected, found = "lines that end with LF or CRLF", "a lone CR in the tag"
         raise InputError(path, expected=expected, found=found, line=number)
     return float(rank), score
-
-
-def _first_repeat(group: NDArray[np.uint32], document: pl.Series, in_file: Callable[[Rows], Rows]) -> int | None:
-    """A row whose document its query has twice: the pair that the file completes first. None: no such."""
-
-    def pair_keys() -> NDArray[np.uint64]:
-        keys = group * _MIXER
-        keys += document.hash().to_numpy()
-        return keys
-
-    # Hashes find candidates at a tenth of the price of comparing ids; what they find is compared.
-    keys = pair_keys()
-    keys.sort()
-    repeated = keys[1:][keys[1:] == keys[:-1]]
-    if not len(repeated):
-        return None
-    rows = np.flatnonzero(np.isin(pair_keys(), repeated)).astype(np.uint32)
-    candidates = pl.DataFrame(
-        {"group": group[rows], "document": document.gather(rows), "row": rows, "place": in_file(rows)}
-    ).sort("place")
-    again = candidates.filter(~pl.struct("group", "document").is_first_distinct())
-    return None if again.is_empty() else int(again["row"][0])
 
 
 def _leaves_rank_order(

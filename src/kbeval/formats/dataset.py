@@ -165,7 +165,7 @@ def queries_hash(queries: Iterable[LabelledQuery]) -> str:
 def qrels_hash(qrels: Qrels, level: int) -> str:
     """A hash of judgments and of the level from which a grade is relevant. As ``corpus_hash``."""
     judgments = qrels.frame.select("query", "document", "grade").iter_rows()
-    return _hash([[level], *map(list, judgments)])
+    return _hash([[level], *map(list, judgments), *([query] for query in qrels.unjudged)])
 
 
 def _hash(records: Iterable[Sequence[object]]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import orjson
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def per_query_jsonl(comparison: Comparison) -> Iterator[bytes]:
 
 def number(value: float | None) -> float | None:
     """A number as the files hold it: 12 decimals, no negative zero; undefined is null."""
-    if value is None or np.isnan(value):
+    if value is None or math.isnan(value):
         return None
     return round(float(value), DECIMALS) + 0.0
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbeval.evaluation.misses import sampled_misses, shuffle
 from kbeval.evaluation.slices import overlap_spreads, slices
 from kbeval.evaluation.statistics import detectable
 from kbeval.evaluation.strata import ALL, deciding_strata
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kbeval.evaluation.statistics import PairStatistics
 
 DIFFERING_QUERIES = 10
-MISSES = 20
 MOST_RUNS_ABREAST = 6
 MOST_PAIRS_ABREAST = 3
 MOST_PAIRS_BOOTSTRAPPED = 10
@@ -297,7 +296,7 @@ def differing_table(comparison: Comparison) -> Table | None:
     spread = np.nan_to_num(values.max(axis=0) - values.min(axis=0))
     order = sorted(
         (index for index in range(len(spread)) if spread[index] > 0),
-        key=lambda index: (-spread[index], _shuffle("differing", comparison.test_set.queries[index])),
+        key=lambda index: (-spread[index], shuffle("differing", comparison.test_set.queries[index])),
     )[:DIFFERING_QUERIES]
     if not order:
         return None
@@ -317,15 +316,11 @@ def differing_table(comparison: Comparison) -> Table | None:
 
 def misses_table(comparison: Comparison, run: RunResult) -> Table | None:
     """Twenty seeded random misses at rank 1, for a person to mark."""
-    queries = comparison.test_set.queries
-    # Marks become labels, which may make gold of a miss: the sample must stay the one that was marked.
-    firsts = run.first_ranks if run.without_added is None else run.without_added.first_ranks
-    missed = [i for i in range(len(queries)) if firsts[i] != 1 and run.ranked[i]]
-    missed.sort(key=lambda i: _shuffle("misses", queries[i]))
+    missed = sampled_misses(comparison.test_set, [ranked[0] if ranked else None for ranked in run.ranked])
     if not missed:
         return None
     rows = []
-    for index in missed[:MISSES]:
+    for index in missed:
         first = run.ranked[index][0]
         document = comparison.test_set.documents.get(first)
         rows.append([*_question(comparison, index), first, document.title if document else "", "☐ / ☐"])
@@ -401,11 +396,6 @@ def _question(comparison: Comparison, index: int) -> list[str]:
 def _extremes(ranks: dict[str, int | None]) -> tuple[str, str]:
     ordered = sorted(ranks, key=lambda name: (ranks[name] or 10**9, name))
     return ordered[0], ordered[-1]
-
-
-def _shuffle(purpose: str, query: str) -> str:
-    """A seeded random order that needs no generator: the same on every machine and for every subset."""
-    return hashlib.sha256(f"kbeval {purpose} {query}".encode()).hexdigest()
 
 
 def _stage_order(stage: str) -> tuple[int, str]:

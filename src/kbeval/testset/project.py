@@ -18,11 +18,11 @@ from kbeval.testset.labels import judged
 from kbeval.testset.overlap import best_overlap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from kbeval.config import Project
-    from kbeval.model import Document, Label, Question
+    from kbeval.model import Chunk, Document, Label, Question
     from kbeval.testset.labels import Judged
 
 
@@ -50,12 +50,11 @@ def level_of(project: Project, dataset: Dataset, asked: int | None = None) -> in
     return asked or project.settings.test_set.level or dataset.level
 
 
-def project_dataset(project: Project) -> Dataset:
-    """Builds the data set from the corpus provider, the cache of questions, and the labels beside it.
+def project_documents(project: Project) -> dict[str, Document]:
+    """The corpus that the settings name, by id, in the provider's order.
 
     Raises:
-        KbevalError: the corpus is empty or holds an id twice, a question names a document that is not there, or
-            a question's id is a document's.
+        KbevalError: it is empty or holds an id twice.
     """
     corpus = project.settings.corpus
     documents: dict[str, Document] = {}
@@ -65,6 +64,28 @@ def project_dataset(project: Project) -> Dataset:
         documents[document.id] = document
     if not documents:
         raise KbevalError(f"[corpus] {corpus.path}: expected at least one document, found an empty corpus")
+    return documents
+
+
+def project_chunks(project: Project, documents: Iterable[Document]) -> list[Chunk]:
+    """The chunks that questions are written from, cut as the settings say."""
+    corpus = project.settings.corpus
+    return [
+        chunk
+        for document in documents
+        for chunk in chunk_document(document, words=corpus.chunk_words, overlap=corpus.chunk_overlap)
+    ]
+
+
+def project_dataset(project: Project) -> Dataset:
+    """Builds the data set from the corpus provider, the cache of questions, and the labels beside it.
+
+    Raises:
+        KbevalError: the corpus is empty or holds an id twice, a question names a document that is not there, or
+            a question's id is a document's.
+    """
+    corpus = project.settings.corpus
+    documents = project_documents(project)
     cache = project.path(project.settings.test_set.questions)
     questions = sorted(read_questions(cache), key=lambda question: question.id)
     if not questions:

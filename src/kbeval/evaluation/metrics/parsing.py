@@ -42,6 +42,8 @@ def parse_metric(text: str) -> Metric:
         or
             parameter that it does not take.
     """
+    if not isinstance(text, str):
+        raise KbevalError(f"expected the name of a metric, found {type(text).__name__}")
     name = text.strip()
     match = _SPELLING.fullmatch(name.lower())
     if match is None or match["base"] not in spellings():

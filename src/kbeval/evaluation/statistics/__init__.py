@@ -10,6 +10,7 @@ from kbeval.evaluation.statistics.crossing import Crossing, gail_simon
 from kbeval.evaluation.statistics.family import Detectable, detectable, holm, holm_levels
 from kbeval.evaluation.statistics.non_inferiority import non_inferior, probability_unchanged_passes
 from kbeval.evaluation.statistics.paired import ALPHA, MIN_NONZERO_CLUSTERS, PairStatistics, paired, plain_paired_t
+from kbeval.evaluation.statistics.proportion import clopper_pearson
 from kbeval.evaluation.statistics.sign_flip import SEED, sign_flip
 from kbeval.evaluation.statistics.units import cluster_means
 
@@ -21,6 +22,7 @@ __all__ = [
     "Detectable",
     "PairStatistics",
     "bca_interval",
+    "clopper_pearson",
     "cluster_means",
     "detectable",
     "gail_simon",

@@ -6,7 +6,7 @@ imported at the first call, so that importing kbeval costs nothing of it.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from kbeval.evaluation.deferred import import_alone
@@ -25,6 +25,7 @@ def t_cdf(value: float, degrees: int) -> float:
     return float(ufuncs().stdtr(degrees, value))
 
 
+@lru_cache(maxsize=1024)
 def t_quantile(probability: float, degrees: int) -> float:
     """Student's t: the value that ``probability`` lies below."""
     return float(ufuncs().stdtrit(degrees, probability))
@@ -43,3 +44,8 @@ def normal_quantile(probability: float) -> float:
 def chi_squared_tail(value: float, degrees: int) -> float:
     """Chi squared: the probability of more than ``value``."""
     return float(ufuncs().chdtrc(degrees, value))
+
+
+def beta_quantile(probability: float, a: float, b: float) -> float:
+    """The beta distribution: the value that ``probability`` lies below."""
+    return float(ufuncs().betaincinv(a, b, probability))

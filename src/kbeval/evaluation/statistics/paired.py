@@ -10,7 +10,7 @@ import numpy as np
 
 from kbeval.evaluation.statistics.distributions import t_cdf, t_quantile
 from kbeval.evaluation.statistics.sign_flip import SEED, sign_flip
-from kbeval.evaluation.statistics.units import ZERO, aligned, cluster_means
+from kbeval.evaluation.statistics.units import ZERO, aligned, cluster_count, cluster_means
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -118,20 +118,21 @@ def paired(
     if not 0 < alpha < 1 or family < 1:
         raise ValueError(f"expected 0 < alpha < 1 and family >= 1, found alpha={alpha}, family={family}")
     differences = aligned(a, b, clusters)
+    if not differences.any():
+        return _identical(differences.size, cluster_count(np.asarray(clusters)), alpha)
     values = cluster_means(differences, np.asarray(clusters))
     count = values.size
     nonzero = int(np.count_nonzero(values))
-    identical = not differences.any()
-    mean = math.fsum(values) / count
+    mean = math.fsum(values.tolist()) / count
     error: float | None = None
     interval: tuple[float, float] | None = None
-    p: float | None = 1.0 if identical else None
-    p_sign_flip: float | None = p
+    p: float | None = None
+    p_sign_flip: float | None = None
     effect_size: float | None = None
     mdd: float | None = None
     if count > 1:
         spread = bool(np.ptp(values) > ZERO)
-        deviation = math.sqrt(math.fsum((values - mean) ** 2) / (count - 1)) if spread else 0.0
+        deviation = math.sqrt(math.fsum(((values - mean) ** 2).tolist()) / (count - 1)) if spread else 0.0
         error = deviation / math.sqrt(count)
         half = t_quantile(0.975, count - 1) * error
         interval = (mean - half, mean + half)
@@ -144,7 +145,7 @@ def paired(
                 mdd = minimum_detectable_difference(error, count, level=alpha / family)
     return PairStatistics(
         queries=differences.size,
-        delta=math.fsum(differences) / differences.size,
+        delta=math.fsum(differences.tolist()) / differences.size,
         cluster_delta=mean,
         standard_error=error,
         ci95=interval,
@@ -158,7 +159,30 @@ def paired(
         nonzero_clusters=nonzero,
         mdd=mdd,
         alpha=alpha,
-        identical=identical,
+        identical=False,
+    )
+
+
+def _identical(queries: int, clusters: int, alpha: float) -> PairStatistics:
+    """Two engines that no question tells apart."""
+    several = clusters > 1
+    return PairStatistics(
+        queries=queries,
+        delta=0.0,
+        cluster_delta=0.0,
+        standard_error=0.0 if several else None,
+        ci95=(0.0, 0.0) if several else None,
+        p=1.0,
+        p_sign_flip=1.0,
+        effect_size=None,
+        wins=0,
+        ties=queries,
+        losses=0,
+        clusters=clusters,
+        nonzero_clusters=0,
+        mdd=None,
+        alpha=alpha,
+        identical=True,
     )
 
 
@@ -179,8 +203,8 @@ def plain_paired_t(a: ArrayLike, b: ArrayLike) -> float | None:
         return 1.0
     if count < 2 or np.ptp(differences) <= ZERO:
         return None
-    mean = math.fsum(differences) / count
-    deviation = math.sqrt(math.fsum((differences - mean) ** 2) / (count - 1))
+    mean = math.fsum(differences.tolist()) / count
+    deviation = math.sqrt(math.fsum(((differences - mean) ** 2).tolist()) / (count - 1))
     return min(1.0, 2 * t_cdf(-abs(mean) / (deviation / math.sqrt(count)), count - 1))
 
 

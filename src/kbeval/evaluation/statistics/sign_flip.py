@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,15 +51,29 @@ def sign_flip(differences: NDArray[np.float64], *, level: float = 0.05, seed: in
     whole, exponent = whole_numbers(nonzero)
     slack = whole.size + int(np.ldexp(TIE * np.abs(nonzero).max() * whole.size, exponent))
     threshold = abs(int(whole.sum())) - slack
-    groups = -(-whole.size // BYTE)
-    sizes = np.zeros(groups * BYTE, dtype=np.int64)
-    sizes[: whole.size] = np.sort(np.abs(whole))[::-1]
+    sizes = np.sort(np.abs(whole))[::-1]
+    draws = 0 if whole.size <= EXACT_UP_TO else _draws(whole.size, level) - 1
+    if whole.size <= MANY:
+        return _p_of_bytes(sizes.tobytes(), threshold, draws, seed)
+    return _p(sizes, threshold, draws, seed)
+
+
+@lru_cache(maxsize=2048)
+def _p_of_bytes(sizes: bytes, threshold: int, draws: int, seed: int) -> float:
+    # A pair's differences are asked about more than once: on all questions, and on those of the one stratum.
+    return _p(np.frombuffer(sizes, dtype=np.int64), threshold, draws, seed)
+
+
+def _p(sizes: NDArray[np.int64], threshold: int, draws: int, seed: int) -> float:
+    """The share of sums of randomly signed ``sizes`` that reach the threshold; of all of them where ``draws`` is 0."""
+    groups = -(-sizes.size // BYTE)
+    filled = np.zeros(groups * BYTE, dtype=np.int64)
+    filled[: sizes.size] = sizes
     # the sum of every sign pattern of each eight differences: a byte then draws eight signs at once
-    tables = sizes.reshape(groups, BYTE) @ _PATTERNS.T
-    if whole.size <= EXACT_UP_TO:
+    tables = filled.reshape(groups, BYTE) @ _PATTERNS.T
+    if not draws:
         sums = tables[0] if groups == 1 else np.add.outer(tables[0], tables[1]).ravel()
         return float(np.count_nonzero(np.abs(sums) >= threshold) / sums.size)
-    draws = _draws(whole.size, level) - 1
     sums = _random_sums(tables, draws, seed)
     return float((np.count_nonzero(np.abs(sums) >= threshold) + 1) / (draws + 1))
 
@@ -73,8 +88,11 @@ def _random_sums(tables: NDArray[np.int64], draws: int, seed: int) -> NDArray[np
     # the raw stream of a bit generator is the one thing that numpy keeps the same in all versions
     source = np.random.PCG64(seed)
     sums = np.zeros(draws, dtype=np.int64)
+    signs = np.empty(draws, dtype=np.intp)
+    drawn = np.empty(draws, dtype=np.int64)
     for table in tables:
-        signs = source.random_raw(-(-draws // BYTE)).view(np.uint8)[:draws]
+        # widened once, all at a time: numpy takes by bytes several times as slowly
+        signs[:] = source.random_raw(-(-draws // BYTE)).view(np.uint8)[:draws]
         # an index of eight bits cannot leave a table of 256: "clip" only saves the check
-        sums += table.take(signs, mode="clip")
+        sums += table.take(signs, mode="clip", out=drawn)
     return sums

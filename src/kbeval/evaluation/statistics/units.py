@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +26,8 @@ def aligned(a: ArrayLike, b: ArrayLike, *labels: ArrayLike) -> NDArray[np.float6
         ValueError: for no question at all, arrays of other shapes or lengths, and values that are no number.
     """
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    shapes = [first.shape, second.shape, *(np.shape(label) for label in labels)]
-    if any(len(shape) != 1 or shape != shapes[0] for shape in shapes):
+    if first.ndim != 1 or second.shape != first.shape or any(np.shape(label) != first.shape for label in labels):
+        shapes = [first.shape, second.shape, *(np.shape(label) for label in labels)]
         raise ValueError(f"expected one-dimensional arrays of one length, found shapes {shapes}")
     if first.size == 0:
         raise ValueError("expected at least one question, found none")
@@ -63,11 +64,33 @@ def cluster_means(differences: NDArray[np.float64], clusters: NDArray[Any]) -> N
     Returns:
         shape (clusters,), means of at most ``ZERO`` set to 0.
     """
-    _, index, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
-    order = np.argsort(index, kind="stable")
+    order, sizes = _members(np.asarray(clusters))
     if sizes.size == differences.size:
         return without_noise(differences[order])
     whole, exponent = whole_numbers(differences)
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
     sums = np.add.reduceat(whole[order], starts)
     return without_noise(np.ldexp(sums.astype(np.float64), -exponent) / sizes)
+
+
+def cluster_count(clusters: NDArray[Any]) -> int:
+    """How many clusters there are."""
+    return _members(clusters)[1].size
+
+
+def _members(clusters: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The questions, cluster after cluster, and the size of each cluster."""
+    if clusters.dtype == np.int64:
+        return _members_of_bytes(clusters.tobytes())
+    return _members_of(clusters)
+
+
+@lru_cache(maxsize=64)
+def _members_of_bytes(labels: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    # The same few groups of questions serve every metric of every pair; finding them took longer than using them.
+    return _members_of(np.frombuffer(labels, dtype=np.int64))
+
+
+def _members_of(clusters: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    _, index, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    return np.argsort(index, kind="stable"), sizes

@@ -1,0 +1,1 @@
+"""A person labels: what is asked, in which order, and the local page that asks it."""
