@@ -76,6 +76,11 @@ def kind_of(text: str) -> int:
     return (chunk + 10 * document) % 20
 
 
+def place_of(text: str) -> tuple[int, int]:
+    """The numbers of the document and the chunk."""
+    return _PLACES[text]
+
+
 _PLACES: dict[str, tuple[int, int]] = {}
 
 WRITERS = {"near": near, "mid": mid, "far": far}
