@@ -39,7 +39,8 @@ class LabelledQuery:
 
     ``answerable`` is false where the corpus is known not to answer it: such a question is in no metric.
     ``overlap`` is the share of its content words that its gold text holds; ``added`` names the relevant documents
-    that are so by a judgment alone, and were not what the question was written from.
+    that are so by a judgment alone, and were not what the question was written from. ``left_out`` is true where the
+    question is asked and in no metric, as nobody has said what answers it, or it cannot be judged.
     """
 
     id: str
@@ -52,6 +53,7 @@ class LabelledQuery:
     answerable: bool = True
     overlap: float | None = None
     added: tuple[str, ...] = ()
+    left_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ import pytest
 
 from kbeval.config import load_project
 from kbeval.errors import InputError, KbevalError
-from kbeval.formats.dataset import load_dataset, write_dataset
+from kbeval.formats.dataset import load_dataset, queries_hash, write_dataset
 from kbeval.formats.labels import merge_labels, read_labels, write_labels
 from kbeval.formats.questions import read_questions, read_rejected, write_questions
 from kbeval.model import Label, Question, Rejected
 from kbeval.testset.labels import judged
-from kbeval.testset.project import level_of, project_dataset
+from kbeval.testset.project import level_of, project_dataset, require_judgments
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,17 +177,25 @@ def test_labels_are_in_the_projects_data_set_and_survive_its_export(tmp_path: Pa
     # q4's label is its gold, not added to it
     assert [query.added for query in dataset.queries] == [("e",), ()]
     assert [query.id for query in dataset.unanswerable] == ["q2"]
+    assert [query.id for query in dataset.left_out] == ["q3"]
     assert [warning.split(":")[0] for warning in dataset.warnings] == [
         "labels of 1 documents that are not in the corpus are not used",
         "labels of 1 questions that are not in the cache are not used",
         "1 questions are in no metric, as nobody has said yet what answers them",
     ]
-    asked = [*dataset.queries, *dataset.unanswerable]
-    write_dataset(tmp_path / "out", dataset.documents, asked, dataset.qrels, layout="plain")
+    write_dataset(tmp_path / "out", dataset.documents, dataset.asked, dataset.qrels, layout="plain")
     read = load_dataset(tmp_path / "out")
     assert [(q.id, q.overlap, q.added) for q in read.queries] == [("q1", 0.25, ("e",)), ("q4", None, ())]
     assert [(q.id, q.answerable) for q in read.unanswerable] == [("q2", False)]
+    assert read.left_out == dataset.left_out
     assert read.qrels.frame.rows() == dataset.qrels.frame.rows()
+    # A label changes no hash: who answered q3 before it had one has answered it.
+    before = queries_hash(dataset.asked)
+    assert before == queries_hash(read.asked)
+    write_labels(tmp_path / "corpus" / "labels.jsonl", [label("q3", "d", 3)])
+    later = project_dataset(settings)
+    assert [query.id for query in later.queries] == ["q1", "q3"]
+    assert queries_hash(later.asked) == before
 
 
 def test_a_level_in_the_settings_holds(tmp_path: Path) -> None:
@@ -200,8 +208,13 @@ def test_a_level_in_the_settings_holds(tmp_path: Path) -> None:
 
 def test_questions_without_any_judgment_are_no_test_set(tmp_path: Path) -> None:
     config = project(tmp_path, [question("q1", {}), question("q2", {}, answerable=False)], [])
+    dataset = project_dataset(load_project(config))  # engines can be asked, so that there is something to judge
+    assert [(query.id, query.left_out, query.answerable) for query in dataset.asked] == [
+        ("q2", False, False),
+        ("q1", True, True),
+    ]
     with pytest.raises(KbevalError, match="expected at least one question with a gold document or a label"):
-        project_dataset(load_project(config))
+        require_judgments(dataset)
 
 
 def test_a_judged_query_cannot_be_unanswerable(tmp_path: Path) -> None:

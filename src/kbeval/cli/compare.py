@@ -85,7 +85,7 @@ def open_test_set(project: Project, qrels: Path | None, dataset: Path | None, sp
     """The judgments to compare on: ``--qrels``, else those of the data set; with what the data set knows."""
     from kbeval.evaluation.test_set import TestSet, from_dataset
     from kbeval.formats.trec import read_qrels
-    from kbeval.testset.project import level_of, open_dataset
+    from kbeval.testset.project import level_of, open_dataset, require_judgments
 
     judgments = read_qrels(qrels) if qrels else None
     if judgments is not None and dataset is None:
@@ -93,6 +93,8 @@ def open_test_set(project: Project, qrels: Path | None, dataset: Path | None, sp
             options.warn(f"{qrels}: {warning}")
         return TestSet(qrels=judgments, level=level or project.settings.test_set.level or 1)
     data = open_dataset(project, dataset, split)
+    if judgments is None:
+        require_judgments(data)
     for warning in [*data.warnings, *(judgments.warnings if judgments else ())]:
         options.warn(warning)
     at = level_of(project, data, level)

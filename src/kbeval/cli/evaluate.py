@@ -37,7 +37,7 @@ def evaluate(
     from kbeval.report.tables import as_text
     from kbeval.report.write import write_results
     from kbeval.running.session import run_engines
-    from kbeval.testset.project import level_of, open_dataset
+    from kbeval.testset.project import level_of, open_dataset, require_judgments
 
     project = load_project(config)
     tables = project.settings.engines
@@ -46,6 +46,7 @@ def evaluate(
     data = open_dataset(project, dataset, split)
     for warning in data.warnings:
         options.warn(warning)
+    require_judgments(data)
     level = level_of(project, data)
     foreign = dataset is not None and dataset.resolve() != project.root
     target = out or (project.root / "out" / dataset.resolve().name if foreign and dataset else project.root)
@@ -54,7 +55,7 @@ def evaluate(
         written += write_dataset(
             target,
             data.documents,
-            [*data.queries, *data.unanswerable],
+            data.asked,
             data.qrels,
             layout="plain" if out else "project",
             escape_ids=escape_ids,

@@ -60,7 +60,7 @@ def export(
     With --format json or parquet: one table, a row a question, with what answers it as documents and as chunks.
     """
     from kbeval.config import load_project
-    from kbeval.testset.project import project_dataset
+    from kbeval.testset.project import project_dataset, require_judgments
     from kbeval.testset.views import at_chunk_level, of_sources
 
     by_chunk = granularity is Granularity.CHUNK
@@ -71,6 +71,7 @@ def export(
         raise KbevalError(f"{option}: expected --out DIR with it, as the project's own files hold the whole test set")
     project = load_project(config)
     dataset = project_dataset(project)
+    require_judgments(dataset)
     if source is not None:
         dataset = of_sources(dataset, [name.strip() for name in source.split(",") if name.strip()])
     if by_chunk:
@@ -94,7 +95,7 @@ def _beir(project: Project, dataset: Dataset, out: Path | None, escape_ids: bool
     return write_dataset(
         out or project.root,
         dataset.documents,
-        [*dataset.queries, *dataset.unanswerable],
+        dataset.asked,
         dataset.qrels,
         layout="plain" if out else "project",
         escape_ids=escape_ids,

@@ -334,7 +334,8 @@ def compare_runs(
         # A run in memory without a line was let in where it is said that the engine found nothing.
         may_be_empty = isinstance(source.origin, Run) or found_nothing(source.sidecar)
         alignment = align(judgments, run, test_set.domains, compiled=compiled, may_be_empty=may_be_empty)
-        strangers = tuple(query for query in alignment.strangers if query not in test_set.unanswerable)
+        known = {*test_set.unanswerable, *test_set.left_out}
+        strangers = tuple(query for query in alignment.strangers if query not in known)
         alignment = replace(alignment, strangers=strangers)
         longest[source.name] = int(alignment.returned.max())
         warnings += [w if w.startswith(f"{source.name}:") else f"{source.name}: {w}" for w in run.warnings]
@@ -347,7 +348,7 @@ def compare_runs(
             scores = score_aligned(aligned, [options.primary], level=test_set.level, depth=depth)
             result = replace(result, without_own_labels=scores.means[options.primary.name])
         if test_set.pools:
-            asked = [*test_set.queries, *test_set.unanswerable]
+            asked = [*test_set.queries, *test_set.unanswerable, *test_set.left_out]
             result = replace(result, pooled=in_pool(test_set.pools, run, asked))
         results.append(result)
         done(source)

@@ -35,6 +35,7 @@ class TestSet:
         documents: the corpus by id; empty where only qrels are at hand.
         corpus_hash, queries_hash: of the data set; none where only qrels are at hand.
         unanswerable: queries that the corpus does not answer, by id: asked, shown, and in no metric.
+        left_out: ids of further queries that runs may answer, and that are in no metric.
         judged_by_runs: for judged pairs that were found by pooling runs, the names of these runs.
         people: the grade of each pair that a person has judged.
         pools: what was pooled to be judged.
@@ -50,6 +51,7 @@ class TestSet:
     corpus_hash: str | None = None
     queries_hash: str | None = None
     unanswerable: Mapping[str, LabelledQuery] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
     judged_by_runs: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     people: Mapping[tuple[str, str], int] = field(default_factory=dict)
     pools: Sequence[PoolRecord] = ()
@@ -119,8 +121,9 @@ def from_dataset(dataset: Dataset, *, level: int, qrels: Qrels | None = None) ->
         labelled={query.id: query for query in dataset.queries},
         documents={document.id: document for document in dataset.documents},
         corpus_hash=corpus_hash(dataset.documents),
-        queries_hash=queries_hash(dataset.queries),
+        queries_hash=queries_hash(dataset.asked),
         unanswerable={query.id: query for query in dataset.unanswerable},
+        left_out=frozenset(query.id for query in dataset.left_out),
         judged_by_runs=dataset.judged_by_runs,
         people=dataset.people,
         pools=dataset.pools,

@@ -89,6 +89,7 @@ def read_queries(path: str | os.PathLike[str]) -> list[LabelledQuery]:
             answerable=metadata.boolean("answerable", default=True),
             overlap=metadata.share("overlap"),
             added=metadata.strings("added"),
+            left_out=metadata.boolean("left_out", default=False),
         )
 
     return _read(path, query)
@@ -253,6 +254,7 @@ def _query_values(query: LabelledQuery) -> dict[str, Any]:
         "answerable": None if query.answerable else False,
         "overlap": query.overlap,
         "added": list(query.added) or None,
+        "left_out": query.left_out or None,
     }
     metadata = {key: value for key, value in known.items() if value is not None}
     return {"_id": query.id, "text": query.text, "metadata": _sorted_by_key(metadata)}

@@ -50,6 +50,8 @@ class Dataset:
             query that has judgments but no text is not among them.
         qrels: all judgments of the split.
         unanswerable: queries that the corpus is known not to answer: they are asked, and are in no metric.
+        left_out: queries that are asked, but in no metric: nobody has said yet what answers them, or a person says that
+            they cannot be judged.
         level: from which grade on a document is relevant, where the settings do not say: 2 where judged grades are
             in it (METHOD 6), else 1.
         judged_by_runs: for judged pairs of query and document that were found by pooling runs, which runs.
@@ -68,12 +70,19 @@ class Dataset:
     qrels: Qrels
     warnings: tuple[str, ...] = ()
     unanswerable: Sequence[LabelledQuery] = ()
+    left_out: Sequence[LabelledQuery] = ()
     level: int = 1
     judged_by_runs: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     disputed: Sequence[tuple[str, str]] = ()
     people: Mapping[tuple[str, str], int] = field(default_factory=dict)
     pools: Sequence[PoolRecord] = ()
     judges: Sequence[str] = ()
+
+    @property
+    def asked(self) -> list[LabelledQuery]:
+        """Every query that engines are asked, those of the metrics first. It is what ``queries_hash`` is taken of, so
+        that a label changes no hash: a run that answered a question before it was labelled answers it still."""
+        return [*self.queries, *self.unanswerable, *self.left_out]
 
 
 def load_dataset(folder: str | os.PathLike[str], split: str = "test") -> Dataset:
@@ -95,6 +104,7 @@ def load_dataset(folder: str | os.PathLike[str], split: str = "test") -> Dataset
     qrels = read_qrels(qrels_file)
     texts = {query.id: query for query in read_queries(queries_file)}
     unanswerable = sorted((query for query in texts.values() if not query.answerable), key=lambda query: query.id)
+    left_out = [query for query in texts.values() if query.left_out]
     judged = qrels.frame["query"].unique().sort().to_list()
     for query in unanswerable:
         if query.id in set(judged):
@@ -114,6 +124,7 @@ def load_dataset(folder: str | os.PathLike[str], split: str = "test") -> Dataset
         qrels=qrels,
         warnings=(*qrels.warnings, *_oddities(documents, texts, judged, qrels)),
         unanswerable=unanswerable,
+        left_out=sorted((q for q in left_out if q.id not in set(judged)), key=lambda query: query.id),
     )
 
 

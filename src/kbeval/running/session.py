@@ -69,16 +69,16 @@ def run_engines(
 ) -> list[Finished]:
     """Builds each engine, asks it every query of the data set, and writes its run into ``folder``.
 
-    Queries that the corpus does not answer are asked too, last: what an engine finds for them, and how sure it is of
-    it, is worth knowing, though no metric counts it.
+    Queries that are in no metric are asked too, last: how sure an engine is of what the corpus does not answer is
+    worth knowing, and what it finds for a question without labels is what there is to judge.
 
     The database is dropped when this returns or raises, also on an interruption.
     """
-    asked = [*dataset.queries, *dataset.unanswerable]
+    asked = dataset.asked
     for ids in ([document.id for document in dataset.documents], [query.id for query in asked]):
         # Before anything is asked: what an engine may return must be writable, or escaped.
         trec_ids(pl.Series(ids, dtype=pl.String), escape=escape_ids)
-    documents_hash, questions_hash = corpus_hash(dataset.documents), queries_hash(dataset.queries)
+    documents_hash, questions_hash = corpus_hash(dataset.documents), queries_hash(asked)
     known = {document.id for document in dataset.documents}
     finished = []
     with ExitStack() as stack:

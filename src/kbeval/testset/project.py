@@ -91,15 +91,15 @@ def project_dataset(project: Project) -> Dataset:
     corpus = project.settings.corpus
     documents = project_documents(project)
     cache = project.path(project.settings.test_set.questions)
-    questions = sorted(read_questions(cache), key=lambda question: question.id)
-    if not questions:
+    asked = sorted(read_questions(cache), key=lambda question: question.id)
+    if not asked:
         raise KbevalError(f"{project.settings.test_set.questions}: expected at least one question, found none")
     labels_file = project.path(project.settings.test_set.labels)
     labels = read_labels(labels_file)
     there = [label for label in labels if label.document in documents]
-    known = {question.id for question in questions}
+    known = {question.id for question in asked}
     level = project.settings.test_set.level or JUDGED_LEVEL
-    marked = heed_marks(questions, read_marks(marks_path(labels_file)), there, level=level)
+    marked = heed_marks(asked, read_marks(marks_path(labels_file)), there, level=level)
     questions = list(marked.questions)
     weighed = judged(questions, there, level=project.settings.test_set.level)
     for question in questions:
@@ -118,11 +118,8 @@ def project_dataset(project: Project) -> Dataset:
             f"{len(unlabelled)} questions are in no metric, as nobody has said yet what answers them: "
             f"{_some(unlabelled)}"
         )
-    if not judged_queries:
-        raise KbevalError(
-            f"{project.settings.test_set.questions}: expected at least one question with a gold document or a label, "
-            f"found none in {len(questions)}"
-        )
+    bad = [replace(each, gold_documents={}, gold_chunks={}) for each in asked if each.id in set(marked.bad)]
+    waiting = [question for question in questions if question.id in set(unlabelled)]
     return Dataset(
         folder=project.root,
         name=project.root.name,
@@ -131,6 +128,10 @@ def project_dataset(project: Project) -> Dataset:
         qrels=_qrels(weighed),
         warnings=tuple(warnings),
         unanswerable=[_labelled(question, weighed, chunks) for question in questions if not question.answerable],
+        left_out=[
+            _labelled(each, weighed, chunks, left_out=True)
+            for each in sorted([*bad, *waiting], key=lambda each: each.id)
+        ],
         level=weighed.level,
         judged_by_runs=weighed.by_runs,
         disputed=weighed.disputed,
@@ -138,6 +139,19 @@ def project_dataset(project: Project) -> Dataset:
         pools=read_pools(pool_path(project.path(project.settings.test_set.labels))),
         judges=sorted({label.by for label in labels if label.source == "llm"}),
     )
+
+
+def require_judgments(dataset: Dataset) -> None:
+    """Refuses a data set that nothing can be measured on. Engines can be asked its questions all the same.
+
+    Raises:
+        KbevalError: no question has a gold document or a label.
+    """
+    if dataset.qrels.frame.is_empty():
+        raise KbevalError(
+            f"{dataset.name}: expected at least one question with a gold document or a label, found none in "
+            f"{len(dataset.asked)}; `kbeval run`, then `kbeval judge` or `kbeval review`, label them"
+        )
 
 
 def _some(ids: Sequence[str]) -> str:
@@ -217,7 +231,7 @@ def _overlap(question: str, texts: Sequence[str]) -> float | None:
     return round(best_overlap(question, texts), 4) if texts else None
 
 
-def _labelled(question: Question, weighed: Judged, chunks: _GoldChunks) -> LabelledQuery:
+def _labelled(question: Question, weighed: Judged, chunks: _GoldChunks, *, left_out: bool = False) -> LabelledQuery:
     relevant = weighed.relevant.get(question.id, {})
     return LabelledQuery(
         id=question.id,
@@ -230,6 +244,7 @@ def _labelled(question: Question, weighed: Judged, chunks: _GoldChunks) -> Label
         answerable=question.answerable,
         overlap=question.overlap if question.overlap is not None else _overlap(question.text, chunks.texts(question)),
         added=weighed.added.get(question.id, ()),
+        left_out=left_out,
     )
 
 
