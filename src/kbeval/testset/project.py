@@ -11,6 +11,7 @@ from kbeval.corpus.chunking import chunk_document, text_hash
 from kbeval.corpus.providers import provider
 from kbeval.errors import KbevalError
 from kbeval.formats.dataset import Dataset, load_dataset
+from kbeval.formats.label_journal import LabelJournal
 from kbeval.formats.labels import read_labels
 from kbeval.formats.marks import marks_path, read_marks
 from kbeval.formats.pool import pool_path, read_pools
@@ -105,6 +106,11 @@ def project_dataset(project: Project) -> Dataset:
     for question in questions:
         _check(question, documents, project.settings.test_set.questions)
     warnings = [*_odd_labels(labels, there, known), *_marks_heeded(marked)]
+    if waiting := LabelJournal(labels_file).waiting():
+        warnings.append(
+            f"{waiting} lines of a review that was not ended wait in the journal beside {labels_file.name} and are not "
+            "used: `kbeval review` takes them in"
+        )
     chunks = _GoldChunks(documents, corpus.chunk_words, corpus.chunk_overlap)
     moved = [question.id for question in questions if not chunks.holds(question)]
     if moved:
@@ -119,7 +125,7 @@ def project_dataset(project: Project) -> Dataset:
             f"{_some(unlabelled)}"
         )
     bad = [replace(each, gold_documents={}, gold_chunks={}) for each in asked if each.id in set(marked.bad)]
-    waiting = [question for question in questions if question.id in set(unlabelled)]
+    open_ones = [question for question in questions if question.id in set(unlabelled)]
     return Dataset(
         folder=project.root,
         name=project.root.name,
@@ -130,7 +136,7 @@ def project_dataset(project: Project) -> Dataset:
         unanswerable=[_labelled(question, weighed, chunks) for question in questions if not question.answerable],
         left_out=[
             _labelled(each, weighed, chunks, left_out=True)
-            for each in sorted([*bad, *waiting], key=lambda each: each.id)
+            for each in sorted([*bad, *open_ones], key=lambda each: each.id)
         ],
         level=weighed.level,
         judged_by_runs=weighed.by_runs,

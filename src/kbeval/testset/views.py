@@ -45,6 +45,7 @@ def of_sources(dataset: Dataset, sources: Sequence[str]) -> Dataset:
         dataset,
         queries=queries,
         unanswerable=[query for query in dataset.unanswerable if query.source in sources],
+        left_out=[query for query in dataset.left_out if query.source in sources],
         qrels=Qrels(dataset.qrels.frame.filter(pl.col("query").is_in(kept))),
     )
 
