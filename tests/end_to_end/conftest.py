@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from kbeval.progress import Progress, Silent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from playwright.sync_api import Browser
 
     from kbeval.model import Document
     from kbeval.store import Store
@@ -155,3 +158,17 @@ def scripted_server() -> Iterator[ScriptedServer]:
     """A web server on 127.0.0.1 that says what the test tells it to."""
     with serve() as script:
         yield script
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium: KBEVAL_CHROMIUM, or the one on the path."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("KBEVAL_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if not found:
+        pytest.skip("there is no Chromium (KBEVAL_CHROMIUM, or chromium on the path)")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield started
+        started.close()

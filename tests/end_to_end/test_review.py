@@ -3,45 +3,27 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import signal
-import subprocess
 import time
 import urllib.parse
 import urllib.request
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import orjson
 import pytest
+from reviewing import count, press, reviewing
 
 from kbeval.formats.labels import read_labels, write_labels
 from kbeval.model import Label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
     from tests.end_to_end.conftest import Kbeval
 
 DOCUMENTS = ("refunds", "payouts", "printer", "sign-in")
 QUESTIONS = ("q1", "q2", "q3", "q4")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium: KBEVAL_CHROMIUM, or the one on the path."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = os.environ.get("KBEVAL_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if not found:
-        pytest.skip("there is no Chromium (KBEVAL_CHROMIUM, or chromium on the path)")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture
@@ -69,43 +51,6 @@ def human(project: Kbeval, by: str = "ana") -> dict[tuple[str, str], int | None]
         for label in read_labels(labels_of(project))
         if (label.source, label.by) == ("human", by)
     }
-
-
-@contextmanager
-def reviewing(project: Kbeval, *arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A running review and its address."""
-    process = subprocess.Popen(
-        project.command("review", "--no-browser", "--reviewer", "ana", *arguments),
-        cwd=project.folder,
-        env={**project.environment, "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
-        line = process.stdout.readline()
-        address = re.search(r"http://127\.0\.0\.1:\d+/[\w-]{20,}/\S*", line)
-        assert address, line + process.stderr.read()
-        yield process, address[0]
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
-
-
-def count(page: Page) -> tuple[int, int]:
-    """How many are done and left, as the page says."""
-    done, left = re.findall(r"\d+", page.locator("#count").inner_text())
-    return int(done), int(left)
-
-
-def press(page: Page, key: str, done: int) -> None:
-    """Presses a key, and waits until the page says that so many are done."""
-    page.keyboard.press(key)
-    page.locator("#count strong").first.get_by_text(str(done), exact=True).wait_for()
 
 
 def test_ten_labels_a_reload_a_kill_and_on(labelled: Kbeval, browser: Browser) -> None:
