@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,22 +21,17 @@ def export(
 ) -> None:
     """Writes the corpus and the labelled questions in BEIR format, and the judgments for trec_eval too."""
     from kbeval.config import load_project
-    from kbeval.formats.dataset import write_dataset
+    from kbeval.formats.dataset import DatasetWriter
     from kbeval.testset.project import project_dataset
 
     project = load_project(config)
-    dataset = project_dataset(project)
-    for warning in dataset.warnings:
-        options.warn(warning)
-    written = write_dataset(
-        out or project.root,
-        dataset.documents,
-        [*dataset.queries, *dataset.unanswerable],
-        dataset.qrels,
-        layout="plain" if out else "project",
-        escape_ids=escape_ids,
-    )
+    layout: Literal["plain", "project"] = "plain" if out else "project"
+    with DatasetWriter(out or project.root, layout=layout, escape_ids=escape_ids) as writer:
+        dataset = project_dataset(project, on_document=writer.add)
+        for warning in dataset.warnings:
+            options.warn(warning)
+        written = writer.finish([*dataset.queries, *dataset.unanswerable], dataset.qrels)
     judged = dataset.qrels.frame.height
-    typer.echo(f"{len(dataset.documents)} documents, {len(dataset.queries)} questions, {judged} judgments")
+    typer.echo(f"{writer.documents} documents, {len(dataset.queries)} questions, {judged} judgments")
     for path in written:
         typer.echo(f"wrote {options.shown(path)}")
