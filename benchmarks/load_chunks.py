@@ -4,8 +4,8 @@ Usage: python benchmarks/load_chunks.py [--chunks 100000] [--dimension 256] [--r
 
 The vectors are made beforehand, so that no embedder's time is in either figure. Haystack's store gets all chunks in
 one call, as its ``DocumentWriter`` does; once as it comes, with its keyword index, and once without that index. Ours is
-``build_chunk_table``, the path of engine A: cutting, sorting and naming the chunks is in its time, and in theirs is not.
-The rows are counted at the end.
+``build_chunk_table``, the path of engine A: cutting, sorting and naming the chunks is in its time and not in
+theirs. The rows are counted at the end.
 """
 
 from __future__ import annotations

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbeval.config import load_project
 from kbeval.corpus.chunking import Chunker, chunk_document, find_slices, text_hash
 from kbeval.corpus.sections import sections
 from kbeval.errors import KbevalError
-from kbeval.model import Document
+from kbeval.formats.questions import write_questions
+from kbeval.model import Document, Question
+from kbeval.testset.project import project_dataset
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CHUNKERS: list[Chunker] = list(get_args(Chunker))
 
@@ -168,3 +174,23 @@ def test_a_gold_chunk_survives_edits_elsewhere_in_its_document(chunker: Chunker)
         assert middle in texts(edited, chunker, words=12, overlap=3)
     assert find_slices(edited.replace("counted", "weighed"), [text_hash(middle)], words=12) == {}
     assert find_slices(edited, ["no hash", text_hash(edited)], words=12) == {}
+
+
+@pytest.mark.parametrize("chunker", CHUNKERS)
+def test_a_project_knows_a_gold_chunk_again(tmp_path: Path, chunker: Chunker) -> None:
+    settings = f'[corpus]\npath = "."\nchunker = "{chunker}"\nchunk_words = 12\nchunk_overlap = 3\n'
+    (tmp_path / "kbeval.toml").write_text(settings + '[test_set]\nquestions = "q.json"\n')
+    gold = next(chunk for chunk in texts("\n\n".join(PARTS), chunker, words=12, overlap=3) if "Cash is" in chunk)
+    question = Question("q1", "When is cash counted?", {"doc#9": text_hash(gold)}, {"doc": 1}, "authored")
+    write_questions(tmp_path / "q.json", [question])
+
+    def dataset(*parts: str) -> tuple[tuple[str, ...], float | None]:
+        (tmp_path / "doc.md").write_text("\n\n".join(parts))
+        made = project_dataset(load_project(start=tmp_path))
+        return made.warnings, made.queries[0].overlap
+
+    before = dataset(*PARTS)
+    assert before[0] == ()
+    assert dataset("# Before\nSome words before it all.", PARTS[0], PARTS[1], PARTS[2] + " More.") == before
+    [warning], _ = dataset(PARTS[0], PARTS[1].replace("Cash", "Money"), PARTS[2])
+    assert warning == "the text of the gold chunks of 1 questions has changed since they were written: q1"
