@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kbeval.engines.python import load_callable, to_answer
+from kbeval.engines.python import load_callable
+from kbeval.engines.results import to_answer
 from kbeval.errors import KbevalError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def test_functions_objects_and_classes_from_the_working_folder(engines_module: s
         ("engines_of_a_test:missing", "AttributeError"),
         ("no_such_module_here:f", "No module named 'no_such_module_here'"),
         ("engines_of_a_test", "expected python:MODULE:OBJECT"),
-        ("engines_of_a_test:number", "expected a callable or an object with retrieve, found int"),
+        ("engines_of_a_test:number", "expected a callable or an object with retrieve or invoke, found int"),
         ("broken_engine_of_a_test:f", "RuntimeError: no model"),
         ("leaving_engine_of_a_test:f", "SystemExit: 0"),
     ],

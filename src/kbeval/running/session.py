@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from kbeval.engines.base import BuildContext
+from kbeval.errors import KbevalError
 from kbeval.formats.dataset import corpus_hash, queries_hash
 from kbeval.formats.ids import trec_ids
 from kbeval.running.runner import ask_all
-from kbeval.running.save import save
+from kbeval.running.save import run_paths, save
 from kbeval.store import Store, open_store
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def run_engines(
         trec_ids(pl.Series(ids, dtype=pl.String), escape=escape_ids)
     documents_hash, questions_hash = corpus_hash(dataset.documents), queries_hash(dataset.queries)
     known = {document.id for document in dataset.documents}
+    _spare_what_is_read(plans, folder, root)
     finished = []
     with ExitStack() as stack:
         store = SharedStore(stack, dsn, dataset, progress)
@@ -102,3 +104,16 @@ def run_engines(
                 )
             finished.append(Finished(plan.name, path, outcomes))
     return finished
+
+
+def _spare_what_is_read(plans: Sequence[EnginePlan], folder: Path, root: Path) -> None:
+    """Refuses to write a run over a file that an engine reads: one that replays a run, say."""
+    written = {path: plan.name for plan in plans for path in run_paths(folder, plan.name)}
+    for plan in plans:
+        for file in plan.files(root):
+            for path, name in written.items():
+                if file.resolve() == path.resolve():
+                    raise KbevalError(
+                        f"engine {plan.name}: it reads {file}, which the run named {name!r} would replace: "
+                        f"give another name (--engine NAME=SPEC) or another folder (--out)"
+                    )
