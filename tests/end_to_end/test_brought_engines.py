@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 # By hand for q1, "money back", whose vector is (1, 1)/sqrt(2). "a cashier may give money back" has six words and both:
 # 2/sqrt(12) = .577; "money money money" is money alone: 1/sqrt(2) = .707, the best. Of payouts, "the bank needs two
 # working days for money" has eight words and one of them: 1/sqrt(16) = .25. Nothing else has a word of it.
+# For q2, "bank account money": "money money money" 1/sqrt(3) = .577; "takings arrive on the bank account" has six words
+# and two of them, 2/sqrt(18) = .471. For q3, "paper in the office": "paper rolls are in the office" 4/sqrt(24) = .816;
+# "a hardware key unlocks the office" 2/sqrt(24) = .408, before printer's other chunk.
 FIRST = [("refunds", 0.707), ("payouts", 0.25)]
-RANKINGS = {"q1": ["refunds", "payouts"], "q2": ["payouts", "refunds"], "q3": ["printer", "sign-in"]}
+RANKINGS = {"q1": ["refunds", "payouts"], "q2": ["refunds", "payouts"], "q3": ["printer", "sign-in"]}
 
 
 @pytest.fixture

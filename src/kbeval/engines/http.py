@@ -61,9 +61,9 @@ class HttpSettings(EngineSettings):
     def _address(cls, value: str) -> str:
         return checked_url(value)
 
-    @field_validator("headers")
+    @field_validator("headers", mode="before")
     @classmethod
-    def _no_keys(cls, value: dict[str, str]) -> dict[str, str]:
+    def _no_keys(cls, value: object) -> dict[str, str]:
         return checked_headers(value)
 
     @field_validator("body")

@@ -66,16 +66,19 @@ def checked_url(url: str) -> str:
     if not usable or "{" in parts.netloc or not url.isascii() or any(ord(each) <= 0x20 for each in url):
         raise ValueError("expected url to be an address like https://host/path, found something else")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("expected url without user and password: keys belong in headers, from the environment")
+        raise ValueError("expected url without user and password (keys belong in headers), found one with them")
     return url
 
 
-def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+def checked_headers(headers: object) -> dict[str, str]:
     """Headers whose values may name environment variables, and do where they look like a key's place.
 
     Raises:
-        ValueError: a name that is none, or a key that is written out. The message does not repeat the value.
+        ValueError: no table of texts, a name that is none, or a key that is written out. The message does not repeat
+            the value.
     """
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise ValueError("expected headers to be a table of texts, found something else")
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
             raise ValueError(f"expected headers with names like X-Tenant, found {name!r}")

@@ -119,7 +119,9 @@ class ReplayEngine(Engine):
         if query_id in self._answers:
             return Answer(hits=self._answers[query_id][:k])
         if self._sidecar is not None and query_id in self._sidecar.errors:
-            raise NotAnsweredError(f"the engine that made {self._settings.file} failed: {self._sidecar.errors[query_id]}")
+            raise NotAnsweredError(
+                f"the engine that made {self._settings.file} failed: {self._sidecar.errors[query_id]}"
+            )
         if self._sidecar is not None and query_id in self._sidecar.latencies_ms:
             return Answer(hits=[])  # asked, and answered with nothing
         raise NotAnsweredError(f"{self._settings.file} has no line for query {query_id!r}")
