@@ -8,8 +8,9 @@ import orjson
 from scripted_server import Reply
 
 if TYPE_CHECKING:
-    from conftest import Kbeval
     from scripted_server import ScriptedServer
+
+    from conftest import Kbeval
 
 PIPELINE = """
 components:
@@ -52,9 +53,8 @@ def test_a_pipeline_an_endpoint_and_the_replay_of_a_run(tiny: Kbeval, scripted_s
     assert pipeline["engine"]["type"] == "haystack"
     assert pipeline["engine"]["configuration"]["file"] == "pipelines/bm25.v1.yaml"
     # "How much money may a cashier give back?": only one document has any of these but for "how" and "a".
-    assert [line.split()[2] for line in (runs / "bm25_v1.trec").read_text().splitlines() if line.startswith("q1")][
-        0
-    ] == "refunds"
+    lines = [line.split() for line in (runs / "bm25_v1.trec").read_text().splitlines()]
+    assert next(line[2] for line in lines if line[0] == "q1") == "refunds"
 
     # Replayed from another working folder: the file is relative to it, and what it reads is not written over.
     before = {file.name: file.read_bytes() for file in runs.iterdir()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import brought
@@ -20,6 +19,7 @@ from kbeval.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from scripted_server import ScriptedServer
 

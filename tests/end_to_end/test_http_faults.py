@@ -19,10 +19,9 @@ from kbeval.running.runner import ask_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from scripted_server import ScriptedServer
-
-    from pathlib import Path
 
     from kbeval.engines.base import Engine
 

@@ -97,7 +97,7 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "components:\n  x:\n    type: haystack.components.generators.chat.openai.OpenAIChatGenerator\n"
             "    init_parameters:\n      api_key: {type: env_var, env_vars: [NO_KEY], strict: false}\n"
             "      streaming_callback: trap_of_a_test.call\n",
-            ["cannot be built", "'trap_of_a_test'"],
+            ["cannot be built", "'trap_of_a_test.call'"],
         ),
         (
             "components:\n  x:\n    type: haystack.components.converters.output_adapter.OutputAdapter\n"

@@ -99,8 +99,8 @@ class ReplayEngine(Engine):
         """What the run holds for this query: by its id, or by its text where the settings name the run's queries.
 
         Raises:
-            NotAnsweredError: it has no line for it and its sidecar does not say that nothing was found, or says that the
-                engine failed on it.
+            NotAnsweredError: it has no line for it, and its sidecar does not say that nothing was found; or its sidecar
+                says that the engine failed on it.
         """
         return self.retrieve(query.text, k) if self._settings.queries is not None else self._look_up(query.id, k)
 
