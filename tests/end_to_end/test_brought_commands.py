@@ -41,6 +41,7 @@ def test_a_pipeline_an_endpoint_and_the_replay_of_a_run(tiny: Kbeval, scripted_s
         SHOP_TOKEN="open-sesame-1",
     )
     assert done.code == 0, done.err
+    assert "shop: 1 of 6 requests repeated another" in done.err
     runs = tiny.folder / "runs"
     shop = orjson.loads((runs / "shop.json").read_bytes())
     assert shop["counts"]["retries"] == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -17,7 +17,7 @@ from kbeval.running.save import run_paths, save
 from kbeval.store import Store, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from kbeval.engines.registry import EnginePlan
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that was written."""
+    """A run that was written; ``facts`` are the engine's own counts."""
 
     name: str
     path: Path
     outcomes: Outcomes
+    facts: Mapping[str, int] = field(default_factory=dict)
 
 
 class SharedStore:
@@ -102,7 +103,8 @@ def run_engines(
                     store=store.opened.describe() if store.opened else None,
                     escape_ids=escape_ids,
                 )
-            finished.append(Finished(plan.name, path, outcomes))
+                facts = engine.counts()
+            finished.append(Finished(plan.name, path, outcomes, facts))
     return finished
 
 
