@@ -229,6 +229,11 @@ def explain(error: ValidationError, model: type[BaseModel]) -> dict[str, str]:
     if not place:
         found = str(problem["input"]) if not isinstance(problem["input"], dict) else "other values"
         return {"expected": problem["msg"].removeprefix("Value error, ").removeprefix("expected "), "found": found}
+    said = problem["msg"].removeprefix("Value error, ")
+    if said.startswith("expected ") and ", found " in said:
+        # A validator that says it whole, and does not repeat what may be a secret.
+        expected, _, found = said.removeprefix("expected ").rpartition(", found ")
+        return {"expected": expected, "found": found}
     message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return {"expected": f"{dotted} to be {message}", "found": repr(problem["input"])}
 
