@@ -163,6 +163,8 @@ def compare(
     data = dataset if dataset is None or isinstance(dataset, Dataset) else load_dataset(dataset)
     if qrels is None and data is None:
         raise KbevalError("compare: expected qrels or a dataset, found neither")
+    if not isinstance(force, bool):
+        raise KbevalError(f"force: expected True or False, found {found(force)}")
     judgments = None if qrels is None else as_qrels(qrels)
     if data is not None:
         test_set = from_dataset(data, level=at, qrels=judgments)
@@ -179,7 +181,7 @@ def compare(
     warnings = [
         *(data.warnings if data is not None else ()),
         *(judgments.warnings if judgments is not None else ()),
-        *check_provenance(sources, test_set, force=bool(force)),
+        *check_provenance(sources, test_set, force=force),
     ]
     options = Options(metrics=chosen, primary=main, baseline=baseline, depth=cut, alpha=significance)
     return compare_runs(test_set, sources, options, warnings=warnings)

@@ -160,9 +160,9 @@ def scripted_server() -> Iterator[ScriptedServer]:
         yield script
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium: KBEVAL_CHROMIUM, or the one on the path."""
+    """Chromium: KBEVAL_CHROMIUM, or the one on the path. Its driver holds an event loop, so no longer than it must."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     names = ("chromium", "chromium-browser", "google-chrome")
     found = os.environ.get("KBEVAL_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)

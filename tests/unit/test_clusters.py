@@ -95,7 +95,7 @@ def test_strata_are_shown_from_near_to_others() -> None:
     [
         (["far", "near", "mid", "message", "historical"], ("near", "mid", "far")),
         (["far", "near", "message"], ("near", "far")),
-        (["near", "message", "historical"], ("near", "message", "historical")),
+        (["near", "message", "historical"], ("near",)),
         (["message", "historical"], ("message", "historical")),
         (["near", "near"], ("near",)),
         (["message"], ("message",)),

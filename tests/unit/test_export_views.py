@@ -106,7 +106,11 @@ def test_only_some_sources(project: Path, tmp_path: Path) -> None:
     judgments = GenericDataLoader(str(tmp_path / "out")).load(split="test")[2]
     assert judgments == {"moved": {"refunds": 1}, "whole": {"payouts": 1}}
     lines = [json.loads(line) for line in (tmp_path / "out" / "queries.jsonl").read_text().splitlines()]
-    assert {line["_id"] for line in lines} == {"moved", "whole"}
+    assert {line["_id"]: line["metadata"].get("left_out", False) for line in lines} == {
+        "moved": False,
+        "whole": False,
+        "open": True,  # nobody has said what answers it
+    }
 
 
 EXPECTED = {
@@ -162,10 +166,10 @@ def test_a_table_holds_what_counts_as_relevant(project: Path) -> None:
     label(project, "near", "refunds", 3, chunk="refunds#1")
     export(project, "--format", "json")
     data = {row["id"]: row for row in json.loads((project / "corpus" / "testset.json").read_bytes())}
-    # Graded: the level is 2, so the chunk with a 1 is in no list of relevant chunks.
+    # Graded: the level is 2, so the chunk and the document with a 1 are in no list of what is relevant.
     assert data["near"]["relevant_chunk_ids"] == ["refunds#0", "refunds#1"]
-    assert data["near"]["relevant_document_ids"] == ["refunds", "payouts"]
-    assert data["near"]["grades"] == [3, 1]
+    assert data["near"]["relevant_document_ids"] == ["refunds"]
+    assert data["near"]["grades"] == [3]
     assert data["near"]["level"] == 2
 
 

@@ -246,3 +246,18 @@ def test_gold_of_an_unanswerable_question_is_refused(tmp_path: Path) -> None:
     write_questions(path, [question("q1", {"d": 1}, answerable=False)])
     with pytest.raises(InputError, match="expected in question 1: no gold_documents where answerable is false"):
         read_questions(path)
+
+
+def test_a_question_without_gold_is_in_no_metric_until_something_answers_it() -> None:
+    asked = [question("q", {"d": 1}), question("open", {})]
+    doubtful = [label("open", "d", 0, "llm", "m"), label("open", "e", 1)]
+    assert judged(asked, doubtful).grades == {("q", "d"): 3}
+    answered = judged(asked, [*doubtful, label("open", "f", 2)])
+    assert answered.grades == {("q", "d"): 3, ("open", "d"): 0, ("open", "e"): 1, ("open", "f"): 2}
+    # gold that a person has taken away is another matter: the question was asked of a document, and misses count
+    assert judged([question("q", {"d": 1})], [label("q", "d", 0)]).grades == {("q", "d"): 0}
+
+
+def test_gold_with_grades_of_its_own_keeps_them() -> None:
+    weighed = judged([question("q", {"d": 2, "e": 1})], [label("q", "f", 3)])
+    assert weighed.grades == {("q", "d"): 2, ("q", "e"): 1, ("q", "f"): 3}

@@ -64,9 +64,9 @@ def session(folder: Path, of: Material, sample: int = 0, reviewer: str = "ana") 
         (model("q", "d1", 1), "a model says that it does not answer the question that was written from it"),
         (model("q", "d2", None), "a model's answer could not be understood"),
         (model("q", "d2", 2, votes=(2, 3)), "a model's votes differ"),
-        # the judge's own bound is .75
-        (model("q", "d2", 2, votes=(2, 2), confidence=0.74), "a model is not sure"),
-        (model("q", "d2", 0, votes=(0, 0), confidence=0.75), None),
+        # the judge's own bound is .5
+        (model("q", "d2", 2, votes=(2, 2), confidence=0.49), "a model is not sure"),
+        (model("q", "d2", 0, votes=(0, 0), confidence=0.5), None),
         (model("none", "d2", 2), "a model says that it answers a question that is said to have no answer"),
         (model("none", "d2", 1), None),
         (model("q", "d1", 2), None),
@@ -278,3 +278,13 @@ def test_the_first_documents_of_a_run_with_their_ranks() -> None:
 
     run = run_of([("q1", "x", 1.0), ("q1", "y", 3.0), ("q1", "w", 2.0), ("q2", "z", 1.0)], "a")
     assert _first(run, 2).rows() == [("q1", "y", 1), ("q1", "w", 2), ("q2", "z", 1)]
+
+
+def test_of_a_small_pool_half_is_left_for_what_is_in_doubt() -> None:
+    questions = [question(f"q{i}", "d1") for i in range(5)]
+    of = material(questions, *(model(f"q{i}", "d1", 0) for i in range(5)))
+    queues = build_queues(of, "ana")
+    # five pairs, all of them disputed: three are drawn, the other two are asked about
+    assert len(queues["agreement"].tasks) == 3
+    assert len(queues["disputed"].tasks) == 2
+    assert len(build_queues(of, "ana", sample=5)["agreement"].tasks) == 5

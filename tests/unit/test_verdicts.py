@@ -145,9 +145,10 @@ class TestStrataThatStandBeside:
         assert list(beside.by_stratum) == ["near", "mid", "far", "message", "historical"]
         assert beside.by_stratum["message"].delta == -0.75
 
-    def test_one_generated_style_and_messages_are_two_styles(self) -> None:
-        assert judge({"near": LEADS, "message": LEADS}).word == "in every style"
-        assert judge({"near": LEADS, "message": TRAILS}).word == "depends"
+    def test_messages_stand_beside_one_generated_style_too(self) -> None:
+        for beside in (LEADS, TRAILS):
+            result = judge({"near": LEADS, "message": beside})
+            assert (result.word, result.leader, result.styles) == ("significant", "a", ("near",))
 
 
 class TestEnginesThatNeverReadTheText:

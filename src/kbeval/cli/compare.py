@@ -63,9 +63,13 @@ def compare(
 ) -> None:
     """Puts runs side by side: metrics, statistics, verdicts; writes results.md, results.json, per_query.jsonl."""
     from kbeval.config import load_project
-    from kbeval.report.write import write_parquet, write_results
+    from kbeval.errors import KbevalError
+    from kbeval.report.write import refuse_overwriting, write_parquet, write_results
 
     project = load_project(config)
+    refuse_overwriting(out or project.root / "results", parquet, [*runs, *([qrels] if qrels else [])])
+    if qrels is not None and dataset is None and split != "test":
+        raise KbevalError("--split: expected --dataset with it, found --qrels alone, which is the judgments to use")
     test_set = open_test_set(project, qrels, dataset, split, level)
     sources = open_runs(runs, test_set, force=force)
     comparison = compare_sources(
@@ -129,12 +133,18 @@ def compare_sources(
     alpha: float | None = None,
 ) -> Comparison:
     """Compares, with what the settings say where the command line says nothing."""
+    from kbeval.errors import KbevalError
     from kbeval.evaluation.comparison import Options, compare_runs
     from kbeval.evaluation.default_metrics import choose_metrics
     from kbeval.progress import on_standard_error
 
     settings = project.settings.compare
-    chosen, main = choose_metrics(metrics, settings.metrics, primary or settings.primary)
+    chosen, main = choose_metrics(metrics, settings.metrics, settings.primary if primary is None else primary)
+    lacking = [metric.name for metric in chosen if metric.family.needs_domains and test_set.domains is None]
+    if metrics is not None and lacking:
+        raise KbevalError(
+            f"--metrics {lacking[0]}: expected queries and documents with domains (--dataset), found none"
+        )
     asked = Options(metrics=chosen, primary=main, baseline=baseline, depth=depth, alpha=alpha or settings.alpha)
     with on_standard_error().task("measuring runs", total=len(sources)) as advance:
         comparison = compare_runs(test_set, sources, asked, done=lambda _: advance(1))

@@ -27,7 +27,7 @@ def doctor(
     split: options.Split = "test",
     level: Annotated[
         int | None,
-        typer.Option("--relevance-level", min=1, help="From which grade on a document is relevant."),
+        typer.Option("--relevance-level", min=1, max=options.MOST, help="From which grade on a document is relevant."),
     ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="How to print the findings.")] = Format.TEXT,
     config: options.Config = None,

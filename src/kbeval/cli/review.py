@@ -31,8 +31,14 @@ def review(
     ] = None,
     queue: Annotated[QueueName, typer.Option("--queue", help="Where to begin; all shows every queue.")] = QueueName.ALL,
     sample: Annotated[
-        int, typer.Option("--sample", min=0, max=options.MOST, help="Pairs in the random sample for agreement.")
-    ] = 100,
+        int | None,
+        typer.Option(
+            "--sample",
+            min=0,
+            max=options.MOST,
+            help="Pairs in the random sample for agreement; 100, and at most half of what a model graded, otherwise.",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", min=0, max=options.MOST, help="Of that sample; the same for every reviewer.")
     ] = 0,

@@ -30,7 +30,7 @@ def choose_metrics(asked: str | None, configured: Sequence[str] | None, primary:
     Raises:
         KbevalError: a name is no metric's, or the primary one cannot be tested by pairs of all queries.
     """
-    text = asked or ",".join(configured or ()) or DEFAULT_METRICS
+    text = asked if asked is not None else ",".join(configured or ()) or DEFAULT_METRICS
     metrics = list(parse_metrics(text))
     main = parse_metric(primary)
     if main.family.needs_domains:

@@ -62,8 +62,12 @@ def without_pairs(test_set: TestSet, pairs: Iterable[tuple[str, str]]) -> TestSe
 
 
 def held_against_added_gold(verdict: Verdict, base: Verdict) -> Verdict:
-    """The verdict, taken back where the test set without added gold says otherwise."""
-    if verdict.leader is None or base.leader == verdict.leader:
+    """The verdict, taken back where the test set without added gold says otherwise.
+
+    Otherwise is another leader, none, or other words for having none: a verdict that is only less sure than it was,
+    with the same leader, has not flipped.
+    """
+    if verdict.word == "cannot tell" or _side(base) == _side(verdict):
         return verdict
     return _taken_back(verdict, "added gold", base.word)
 
@@ -85,6 +89,11 @@ def held_against_pool(
         if not pooled[place] and judged[place] < judged[1 - place] - UNPOOLED_GAP:
             return _taken_back(verdict, "unpooled", name)
     return verdict
+
+
+def _side(verdict: Verdict) -> str:
+    """Which engine leads, or the word for why none does."""
+    return verdict.leader or verdict.word
 
 
 def _taken_back(verdict: Verdict, why: Literal["added gold", "unpooled"], detail: str) -> Verdict:

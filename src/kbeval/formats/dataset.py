@@ -279,7 +279,7 @@ def _qrels_file(root: Path, split: str) -> Path:
             return found
     there = sorted(path.name for path in (root / "qrels").glob("*"))
     raise KbevalError(
-        f"{root}: no judgments of split {split!r}: looked for {' and '.join(names)} (or with .gz) in "
+        f"{root}: no judgments of split {split!r}: looked for {' and '.join(map(repr, names))} (or with .gz) in "
         f"{root / 'qrels'}, found {', '.join(there) or 'nothing'}"
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kbeval.config import explain
 from kbeval.errors import InputError
@@ -46,7 +46,7 @@ class Sidecar(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     engine: EngineFacts
-    k: int
+    k: int = Field(ge=1)
     corpus_hash: str
     queries_hash: str
     versions: dict[str, str] = {}

@@ -113,9 +113,12 @@ def run_names(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
     """The names of several runs, in their order; equal ones get as many of their parent folders in front as it takes.
 
     Raises:
-        KbevalError: two runs have the same name even so.
+        KbevalError: two runs have the same name even so, or a name is not one line of text.
     """
     plain = [run_name(path) for path in paths]
+    for path, name in zip(paths, plain, strict=True):
+        if not _is_one_line(name):
+            raise KbevalError(f"{os.fspath(path)!r}: expected a file name of one line of UTF-8, found another")
     # Not resolved: the folders are those that the user sees, also where the file is a link.
     folders = [Path(os.path.abspath(path)).parent.parts for path in paths]  # noqa: PTH100
     names = plain
@@ -124,7 +127,7 @@ def run_names(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
         if max(count.values(), default=1) == 1:
             break
         names = [
-            name if count[name] == 1 else "/".join([*parts[-depth:], first])
+            name if count[name] == 1 else "/".join([*parts[-depth:], first]).replace("//", "/")
             for name, first, parts in zip(names, plain, folders, strict=True)
         ]
     for name, times in Counter(names).items():
@@ -132,3 +135,11 @@ def run_names(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
             same = ", ".join(str(path) for path, its_name in zip(paths, names, strict=True) if its_name == name)
             raise KbevalError(f"{times} runs are named {name!r} ({same}): rename one, or give it once")
     return names
+
+
+def _is_one_line(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return name.splitlines() == [name]

@@ -48,7 +48,9 @@ def three_columns(what: str, source: Any, value: str) -> pl.DataFrame:
             columns = source.collect_schema().names()
             picked = {name: _pick(what, columns, name) for name in ("query", "document", value)}
             source = source.select(*picked.values()).collect()
-        except (pl.exceptions.PolarsError, OSError) as error:
+        except KbevalError:
+            raise
+        except Exception as error:  # a lazy frame may run anybody's code
             raise KbevalError(f"{what}: expected a frame that can be computed, found {one_line(error)}") from None
     else:
         picked = {name: _pick(what, list(source.columns), name) for name in ("query", "document", value)}

@@ -151,8 +151,8 @@ def verdict_remarks(comparison: Comparison, pair: PairResult) -> list[str]:
 
 
 def _taken_back(pair: PairResult, taken_back: TakenBack) -> str:
-    leader = pair.a if taken_back.leader == "a" else pair.b
-    was = f"Taken back, for {leader} led ({taken_back.word})"
+    leader = {"a": f"{pair.a} led", "b": f"{pair.b} led", None: "the verdict was"}[taken_back.leader]
+    was = f"Taken back, for {leader} ({taken_back.word})"
     if taken_back.why == "added gold":
         return f"{was} only with the gold that labels added: without it the verdict is '{taken_back.detail}'."
     return (

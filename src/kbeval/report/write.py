@@ -5,14 +5,34 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from kbeval.errors import KbevalError
 from kbeval.formats.text import write_atomically
 from kbeval.report.markdown import results_md
 from kbeval.report.results_json import per_query_jsonl, results_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from kbeval.evaluation.comparison import Comparison
+
+
+RESULTS = ("results.md", "results.json", "per_query.jsonl")
+
+
+def refuse_overwriting(folder: Path, parquet: Path | None, inputs: Iterable[Path]) -> None:
+    """Refuses to write two things into one file, or over what is compared.
+
+    Raises:
+        KbevalError: naming the file.
+    """
+    outputs = [(folder / name).resolve() for name in RESULTS] + ([parquet.resolve()] if parquet else [])
+    taken = {path.resolve() for path in inputs}
+    for number, path in enumerate(outputs):
+        if path in taken:
+            raise KbevalError(f"{path.name}: expected another file to write to, found one that is compared: {path}")
+        if path in outputs[:number]:
+            raise KbevalError(f"--parquet: expected a file of its own, found one of the results files: {path}")
 
 
 def write_results(comparison: Comparison, folder: Path) -> list[Path]:

@@ -134,7 +134,10 @@ def measure_project(
             f"{waiting} answers are still in the journal of a review that did not end; `kbeval review` folds them in"
         )
     at = level or project.settings.test_set.level or JUDGED_LEVEL
-    raters = measure(labels, level=at)
+    try:
+        raters = measure(labels, level=at)
+    except KbevalError as error:
+        raise KbevalError("; ".join([str(error), *warnings])) from None
     _, metric = choose_metrics(None, project.settings.compare.metrics, primary or project.settings.compare.primary)
     if not 2 <= len(runs) < FEWER_THAN:
         return Measured(raters, [], metric, warnings)

@@ -173,7 +173,8 @@ def _check(project: Project, runs: Sequence[Run], questions: Sequence[Question],
     if not ids:
         raise KbevalError(f"{cache}: expected at least one question, found none")
     for run in runs:
-        if not ids & set(run.frame["query"].unique().to_list()):
+        # A run without a line is that of an engine that found nothing: it adds nothing to the pool, and is of it.
+        if not run.frame.is_empty() and not ids & set(run.frame["query"].unique().to_list()):
             raise KbevalError(f"run {run.name}: expected answers to questions of {cache}, found none")
     if unknown := sorted(set(only or ()) - ids):
         raise KbevalError(f"--queries: expected ids of questions in {cache}, found {unknown[0]!r}")

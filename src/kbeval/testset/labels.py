@@ -55,8 +55,11 @@ def judged(questions: Iterable[Question], labels: Iterable[Label], *, level: int
     """Weighs the labels of the given questions; those of other queries are not looked at.
 
     Without a grade in any label the gold stands as it is: a binary test set. With one, gold counts as 3 and the
-    level is 2 unless ``level`` says otherwise. Several people (or models) on one pair count as their lower median; a
-    document counts as the best of its judged chunks.
+    level is 2 unless ``level`` says otherwise; gold that has grades of its own keeps them. Several people (or models)
+    on one pair count as their lower median; a document counts as the best of its judged chunks.
+
+    A question without gold has no judgment until a document reaches the level: a few that do not answer it are no sign
+    that nothing does, and would make every engine miss.
     """
     answerable = {question.id: question for question in questions if question.answerable}
     gold = {(q.id, document): grade for q in answerable.values() for document, grade in q.gold_documents.items()}
@@ -65,7 +68,8 @@ def judged(questions: Iterable[Question], labels: Iterable[Label], *, level: int
         return Judged(grades=gold, level=level or 1)
     at = level or JUDGED_LEVEL
     people, models = grades_of(known, "human"), grades_of(known, "llm")
-    grades = {pair: GENERATED_GRADE if grade > 0 else 0 for pair, grade in gold.items()}
+    binary = all(grade <= 1 for grade in gold.values())
+    grades = {pair: GENERATED_GRADE if binary and grade > 0 else grade for pair, grade in gold.items()}
     disputed = []
     for pair, grade in models.items():
         if gold.get(pair, 0) > 0 and grade < at:
@@ -74,6 +78,8 @@ def judged(questions: Iterable[Question], labels: Iterable[Label], *, level: int
         else:
             grades[pair] = grade
     grades |= people
+    answered = {query for query, _ in gold} | {query for (query, _), grade in grades.items() if grade >= at}
+    grades = {pair: grade for pair, grade in grades.items() if pair[0] in answered}
     added: dict[str, list[str]] = defaultdict(list)
     for (query, document), grade in sorted(grades.items()):
         if grade >= at and gold.get((query, document), 0) <= 0 and answerable[query].gold_documents:

@@ -142,7 +142,9 @@ def as_table(project: Project, dataset: Dataset) -> list[FlatQuestion]:
             id=query.id,
             query=query.text,
             relevant_chunk_ids=chunks[query.id],
-            relevant_document_ids=(best := _best_first(query.relevant.items())),
+            relevant_document_ids=(
+                best := _best_first((d, grade) for d, grade in query.relevant.items() if grade >= dataset.level)
+            ),
             grades=[query.relevant[document] for document in best],
             level=dataset.level,
             domain=query.domain,

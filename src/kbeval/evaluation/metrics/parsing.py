@@ -96,13 +96,15 @@ def _parameters(family: Family, text: str | None) -> dict[str, str]:
 
 def _whole(what: str, text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
-        raise ValueError(f"{what} must be a whole number of at least 1, found {text!r}")
+        raise ValueError(f"{what} must be a whole number from 1 to 999999999, found {text!r}")
     return int(text)
 
 
 def _fraction(text: str) -> float:
     if not re.fullmatch(r"[0-9]*\.[0-9]+", text) or not 0 < float(text) < 1:
-        raise ValueError(f"the persistence must be between 0 and 1, found {text!r}")
+        raise ValueError(
+            f"the persistence must be between 0 and 1, and not so close that it is read as either, found {text!r}"
+        )
     return float(text)
 
 

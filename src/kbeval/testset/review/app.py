@@ -181,9 +181,10 @@ class _Pages:
 
     async def answer(self, request: Request) -> Response:
         """A grade, a note, a mark, a document to add, or the wish to look."""
-        place, what, form = self._place(request), request.path_params["what"], await _form(request)
-        document = form.get("document", "")
+        place, what = self._place(request), request.path_params["what"]
         try:
+            form = await _form(request)
+            document = form.get("document", "")
             after = await run_in_threadpool(self._take, place, what, document, form)
         except ValueError:
             return self._missing()
@@ -196,7 +197,7 @@ class _Pages:
         """Hands an answer to the session; returns where to go on."""
         session = self._session
         if what == "grade":
-            session.grade(place, document, int(form.get("grade", "")), form.get("note"))
+            session.grade(place, document, _grade(form.get("grade", "")), form.get("note"))
             return session.next_open(place)
         if what == "note":
             session.note(place, document, form.get("note", "").strip())
@@ -308,6 +309,12 @@ class _Pages:
     def _render(self, template: str, status: int = 200, **values: Any) -> Response:
         page = self._templates.get_template(template).render(base=self._base, reviewer=self._session.reviewer, **values)
         return HTMLResponse(page, status_code=status)
+
+
+def _grade(text: str) -> int:
+    if text not in ("0", "1", "2", "3"):
+        raise ValueError(text)
+    return int(text)
 
 
 async def _form(request: Request) -> dict[str, str]:

@@ -51,7 +51,7 @@ def open_review(
     sources: Sequence[RunSource],
     *,
     reviewer: str,
-    sample: int,
+    sample: int | None,
     seed: int,
 ) -> Opened:
     """Reads the project and the runs, folds in what a review before left in its journal, and builds the queues.

@@ -43,7 +43,7 @@ class Queue:
         return [(task.query, document) for task in self.tasks for document in task.documents]
 
 
-def build_queues(material: Material, reviewer: str, *, sample: int = SAMPLE, seed: int = 0) -> dict[str, Queue]:
+def build_queues(material: Material, reviewer: str, *, sample: int | None = None, seed: int = 0) -> dict[str, Queue]:
     """The queues for one reviewer.
 
     What the reviewer has answered in a queue stays in it, so that it can be looked at again. Pairs of the random
@@ -66,13 +66,16 @@ def build_queues(material: Material, reviewer: str, *, sample: int = SAMPLE, see
     }
 
 
-def agreement_sample(material: Material, size: int, seed: int) -> list[Pair]:
+def agreement_sample(material: Material, size: int | None, seed: int) -> list[Pair]:
     """A random sample of the pairs that a model has graded: the same for every reviewer.
 
     Pairs are ordered by a seeded hash and the first are taken, so that a sample stays what it was when pairs are
-    added, but for those that these push out.
+    added, but for those that these push out. Unless the reviewer says how many, at most half of the pairs are taken:
+    what is in the sample is asked nowhere else, and of a small pool nothing in doubt would be left to ask about.
     """
     graded = [pair for pair in material.by_models if material.questions[pair[0]].answerable]
+    if size is None:
+        size = min(SAMPLE, -(-len(graded) // 2))
     return sorted(graded, key=lambda pair: shuffle(f"agreement {seed}", "\0".join(pair)))[: max(size, 0)]
 
 
