@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _PARQUET = b"PAR1"
 _SEPARATORS = ",;\t|"
+_NOTHING = _SEPARATORS + " \r\n\v\f"  # what a line holds that is not yet the one with the columns
 _FIELD_LIMIT = 2**27
 
 
@@ -113,14 +114,14 @@ def _csv(path: Path, data: bytes) -> Iterator[Row]:
     if "\0" in text:
         raise InputError(path, expected="CSV, JSON or Parquet", found="other bytes")
     lines = io.StringIO(text, newline=None)
-    header_line = next((line for line in lines if line.strip(_SEPARATORS + " \r\n\v\f")), "")  # as the reader skips
+    header_line = next((line for line in lines if line.strip(_NOTHING)), "")  # as the reader skips
     separator = max(_SEPARATORS, key=header_line.count)
     csv.field_size_limit(_FIELD_LIMIT)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     header: list[str] = []
     try:
         for cells in reader:
-            if not any(cell.strip() for cell in cells):
+            if not any(cell.strip() if header else cell.strip(_NOTHING) for cell in cells):
                 continue
             if not header:
                 header = [cell.strip() for cell in cells]

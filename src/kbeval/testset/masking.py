@@ -153,7 +153,11 @@ def _ibans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _cards(text: str) -> Iterator[tuple[int, int]]:
-    return _scan(text, _CARD, lambda match: (len(next(filter(_is_card, _beginnings(match[0])), "")), 1))
+    def length(match: re.Match[str]) -> tuple[int, int]:
+        parts = _beginnings(match[0]) if _CARD_PREFIX.match(match[0]) else ()
+        return len(next(filter(_is_card, parts), "")), 1
+
+    return _scan(text, _CARD, length)
 
 
 def _phones(text: str) -> Iterator[tuple[int, int]]:
@@ -192,7 +196,7 @@ def _passes_mod_97(part: str) -> bool:
 def _is_card(candidate: str) -> bool:
     """14 to 19 digits of a card scheme that pass Luhn's check (ISO/IEC 7812-1)."""
     digits = [int(character) for character in candidate if character.isdigit()]
-    if not 14 <= len(digits) <= 19 or not _CARD_PREFIX.match(candidate) or len(set(digits)) == 1:
+    if not 14 <= len(digits) <= 19 or len(set(digits)) == 1:
         return False
     if re.search(r"[._]", candidate) and tuple(map(len, re.findall(r"\d+", candidate))) not in _CARD_GROUPS:
         return False
@@ -203,9 +207,13 @@ def _is_card(candidate: str) -> bool:
 def _phone_length(match: re.Match[str]) -> tuple[int, int]:
     """How much of a candidate is a telephone number, and how much of it needs no second look."""
     before = match.string[max(match.start() - 48, 0) : match.start()]
-    if not match[0].startswith("+") and _OTHER_WORDS.search(before):
-        return 0, len(match[0])
-    called = _PHONE_WORDS.search(before) is not None
+    called = False
+    if not before.rstrip(" ().-/_")[-1:].isdigit():  # no word reaches over digits
+        if not match[0].startswith("+") and _OTHER_WORDS.search(before):
+            return 0, len(match[0])
+        called = _PHONE_WORDS.search(before) is not None
+    if not called and match[0][0] not in "+(0" and not _NORTH_AMERICA.match(match[0]):
+        return 0, 1
     length = next((len(part) for part in _beginnings(match[0]) if _is_phone(part, called=called)), 0)
     return length, 1
 
@@ -220,7 +228,7 @@ def _is_phone(candidate: str, *, called: bool) -> bool:
         return 7 <= len(digits) <= 15
     if _NORTH_AMERICA.fullmatch(candidate):
         return True
-    if digits.startswith("00"):
+    if candidate.lstrip("(").startswith("00"):
         return 11 <= len(digits) <= 16 and digits[2] != "0"
     # A national number with its trunk prefix; groups of one digit are a version.
     groups = re.findall(r"\d+", candidate)
