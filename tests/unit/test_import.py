@@ -16,6 +16,7 @@ from kbeval.cli.app import app
 from kbeval.corpus.chunking import text_hash
 from kbeval.errors import KbevalError
 from kbeval.formats.questions import read_questions
+from kbeval.terminal import printable
 from kbeval.testset.importing import normalised
 from kbeval.testset.sampling import disagreement, thinness
 
@@ -249,6 +250,71 @@ def test_columns_of_any_name(take: Any, tmp_path: Path) -> None:
     assert [(q.text, q.domain) for q in new] == [("Wo ist mein Geld?", "Kasse")]
 
 
+def test_what_is_printed_moves_no_cursor(take: Any, tmp_path: Path) -> None:
+    rows = [
+        {"id": "a\x1b[2J", "query": "\x1b]0;owned\x07red\u202e\x9b1m Straße\u00a0ok?", "\x1b[1m": 1, "\ud83d\ude00": 2}
+    ]
+    said, _ = take(jsonl(tmp_path / "log.jsonl", rows), "--dry-run")
+    assert "  a\\x1b[2J: \\x1b]0;owned\\x07red\\u202e\\x9b1m Straße\u00a0ok?" in said
+    assert "not read: \\x1b[1m, \U0001f600" in said
+    assert not [
+        character for character in said if character != "\n" and not (character.isprintable() or character == "\u00a0")
+    ]
+
+
+def test_printable_says_what_it_replaces() -> None:
+    assert printable("a\nb\tc\x00\u2066\ud800\U000e0001") == r"a\nb\tc\x00\u2066\ud800\U000e0001"
+    assert printable("Grüße 東京\u3000😀 \\") == "Grüße 東京\u3000😀 \\"
+
+
+def test_what_is_no_text_is_no_question(take: Any, tmp_path: Path) -> None:
+    values = [["a", "b"], {"x": 1}, True, 7, 1.5, "red light?", None]
+    said, new = take(jsonl(tmp_path / "log.jsonl", [{"query": value} for value in values]))
+    assert [q.text for q in new] == ["red light?"]
+    assert "7 rows of logs, 1 different questions" in said
+    assert "5 rows left out: a question that is no text" in said
+    assert "1 row left out: no text\n" in said
+    with pytest.raises(KbevalError, match=r"found none in 1 rows \(1 a question that is no text\)"):
+        take(jsonl(tmp_path / "log.jsonl", [{"query": ["a"]}]))
+
+
+def test_other_tools_questions_that_are_no_text(take: Any, tmp_path: Path) -> None:
+    data = {"queries": {"u1": ["a"], "u2": "Red?"}, "corpus": {}, "relevant_docs": {}}
+    (tmp_path / "pairs.json").write_text(json.dumps(data))
+    said, new = take(tmp_path / "pairs.json")
+    assert ([q.text for q in new], "1 row left out: a question that is no text" in said) == (["Red?"], True)
+    said, _ = take(jsonl(tmp_path / "ragas.jsonl", [{**ragas_rows()[0], "user_input": {"a": 1}}, ragas_rows()[1]]))
+    assert "1 row left out: a question that is no text" in said
+    rows = [{"qid": "k", "query": query, "retrieval_gt": ["printer"], "generation_gt": "x"} for query in (3, "Blue?")]
+    said, _ = take(jsonl(tmp_path / "qa.jsonl", rows))
+    assert "1 row left out: a question that is no text" in said
+
+
+def test_a_pasted_token_is_no_question(take: Any, tmp_path: Path) -> None:
+    rows = [{"query": text} for text in ("a" * 4001, "b" * 4000, "!" * 300_000 + "a", "c " * 401)]
+    said, new = take(jsonl(tmp_path / "log.jsonl", rows))
+    assert [len(q.text) for q in new] == [4000]
+    assert "2 rows left out: longer than 4000 characters" in said
+    assert "1 row left out: longer than 400 words" in said
+
+
+@pytest.mark.parametrize("before", ["\n\n", "\r\n \r\n", ";;\n\n", ",,,,,\n"])
+def test_blank_lines_before_the_columns(take: Any, tmp_path: Path, before: str) -> None:
+    (tmp_path / "log.csv").write_bytes(f"{before}id;query\n1;a,b, c,d question\n".encode())
+    _, new = take(tmp_path / "log.csv")
+    assert [(q.id, q.text) for q in new] == [("1", "a,b, c,d question")]
+
+
+def test_columns_that_nothing_is_read_from_are_named(take: Any, tmp_path: Path) -> None:
+    said, _ = take(jsonl(tmp_path / "log.jsonl", [{"query": "red?", "user": "u", "ana@example.com": 1}]))
+    assert said.count("not read: user, [email]\n") == 1
+    said, _ = take(jsonl(tmp_path / "wide.jsonl", [{"query": "blue?", **{f"x{n}": n for n in range(15)}}]))
+    assert "not read: x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, and 3 more\n" in said
+    assert "not read" not in take(jsonl(tmp_path / "narrow.jsonl", [{"query": "green?"}]))[0]
+    said, _ = take(jsonl(tmp_path / "ragas.jsonl", [{**row, "extra": 1} for row in ragas_rows()]))
+    assert "not read: extra\n" in said
+
+
 # --- sampling -------------------------------------------------------------------------------------------------------
 
 
@@ -455,6 +521,7 @@ def test_all_questions_of_a_beir_folder(shared_data: Path, tmp_path: Path) -> No
         (b"query,b\nx\n", (), ", line 2: expected 2 columns, found 1 columns"),
         (b"query,b\nx,1\nsecret@example.com,1,2\n", (), ", line 3: expected 2 columns, found 3 columns"),
         (b"query,query\nx,y\n", (), "line 1: expected each column once, found 'query' twice"),
+        (b"\n\nquery,query\nx,y\n", (), "line 3: expected each column once, found 'query' twice"),
         (b"query\n", (), "expected at least one row, found none"),
         (b"query\ncaf\xe9\n", (), ", line 2: expected CSV, JSON or Parquet in UTF-8, found the byte 0xe9"),
         (b"que\0ry\nx\n", (), "expected CSV, JSON or Parquet, found other bytes"),

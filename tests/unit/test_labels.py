@@ -128,6 +128,45 @@ def test_a_later_judgment_replaces_the_earlier_one_of_the_same_person() -> None:
         ('{"query": "q", "document": "d", "grade": 1, "source": "judge", "by": "ana"}', "'judge'"),
         ('{"query": "q", "document": "d", "grade": 1, "source": "human", "by": ""}', "''"),
         ('{"query": "q", "document": "d", "grade": 1, "source": "human", "by": "ana", "grad": 2}', "'grad'"),
+        (
+            '{"query": "q", "document": "e", "grade": 1, "source": "llm", "by": "m", "votes": [9]}',
+            "votes.0 to be less than or equal to 3, found 9",
+        ),
+        (
+            '{"query": "q", "document": "e", "grade": 1, "source": "llm", "by": "m", "votes": [1, -4]}',
+            "votes.1 to be greater than or equal to 0, found -4",
+        ),
+        (
+            '{"query": "q", "document": "e", "grade": 1, "source": "llm", "by": "m", "votes": [true]}',
+            "votes.0 to be a valid integer, found True",
+        ),
+        (
+            '{"query": "q", "document": "e", "grade": 1, "source": "llm", "by": "m", "votes": [1.0]}',
+            "votes.0 to be a valid integer, found 1.0",
+        ),
+        (
+            '{"query": "q", "document": "e", "grade": 1, "source": "llm", "by": "m", "confidence": true}',
+            "confidence to be a valid number, found True",
+        ),
+        (
+            '{"query": "q", "document": "e", "grade": 1, "source": "llm", "by": "m", "confidence": "0.5"}',
+            "confidence to be a valid number, found '0.5'",
+        ),
+        (
+            '{"query": "q", "document": "e", "grade": 1, "source": "llm", "by": "m", "confidence": 1.5}',
+            "confidence to be less than or equal to 1, found 1.5",
+        ),
+        (
+            '{"query": "q", "document": "e", "grade": 1, "source": "llm", "by": "m", "query": "r"}',
+            "each key once, found 'query' twice",
+        ),
+        (
+            '{"query": "q", "document": "e", "grade": 1, "source": "llm", "by": "m", "why": "", "why" : ""}',
+            "each key once, found 'why' twice",
+        ),
+        ("[]", "a judgment as a JSON object, found a list"),
+        ("null", "a judgment as a JSON object, found null"),
+        ('"q"', "a judgment as a JSON object, found a str"),
         ('{"query": "q", "document": "d", "grade": 2, "source": "human", "by": "ana"}', "that of line 1 again"),
     ],
 )
@@ -138,6 +177,13 @@ def test_a_line_that_is_no_judgment_is_named(tmp_path: Path, line: str, found: s
     with pytest.raises(InputError, match="line 2: expected") as caught:
         read_labels(path)
     assert found in str(caught.value)
+
+
+def test_a_colon_after_a_quotation_mark_is_no_second_key(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    said = label("q", "d", 1, "llm", "m", why='it says "query": and "query":', votes=(None, 0, 3), confidence=1)
+    write_labels(path, [said])
+    assert read_labels(path) == [said]
 
 
 def project(folder: Path, questions: list[Question], labels: list[Label]) -> Path:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from kbeval.testset.importing import Imported
 
 
+MOST_COLUMNS = 12  # that are named; a table of an export can have hundreds
+
+
 class Kind(StrEnum):
     """What the file is; all but ``auto`` are the kinds of ``formats.foreign``."""
 
@@ -99,6 +102,7 @@ def import_questions(
     from kbeval.config import load_project
     from kbeval.formats.foreign import read_foreign, read_texts
     from kbeval.formats.questions import read_questions, read_rejected, write_questions
+    from kbeval.terminal import printable
     from kbeval.testset.importing import Sample, import_records
     from kbeval.testset.project import project_chunks, project_documents
 
@@ -129,7 +133,7 @@ def import_questions(
     _report(foreign, done, who)
     if dry_run:
         for question in done.new[:10]:
-            typer.echo(f"  {question.id}: {question.text}")
+            typer.echo(printable(f"  {question.id}: {question.text}"))
         typer.echo("nothing was written (--dry-run)")
     elif done.new or done.labelled:
         typer.echo(f"wrote {options.shown(cache)}")
@@ -195,10 +199,17 @@ def _rankings(runs: Sequence[Path]) -> list[dict[str, list[str]]]:
 
 
 def _report(foreign: Foreign, done: Imported, source: str | None) -> None:
+    from kbeval.terminal import printable
     from kbeval.testset.importing import by_reason
+    from kbeval.testset.masking import mask
 
     if foreign.columns:
-        typer.echo("read as " + ", ".join(f"{what}: {name}" for what, name in sorted(foreign.columns.items())))
+        columns = ", ".join(f"{what}: {name}" for what, name in sorted(foreign.columns.items()))
+        typer.echo(printable(f"read as {columns}"))
+    if foreign.ignored:
+        more = f", and {len(foreign.ignored) - MOST_COLUMNS} more" if len(foreign.ignored) > MOST_COLUMNS else ""
+        names = ", ".join(mask(name)[0] for name in foreign.ignored[:MOST_COLUMNS])
+        typer.echo(printable(f"not read: {names}{more}"))
     typer.echo(
         f"{done.rows} rows of {foreign.kind}, {done.distinct} different questions, {done.sampled} taken: "
         f"{len(done.new)} new, {done.known} there already"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -80,13 +81,15 @@ class Foreign:
         records: its rows.
         texts: texts of the documents or chunks that the rows name, by id, where the file brings them.
         columns: which column was read as what.
-        odd: why rows were left out, with how many.
+        ignored: the columns of a table that nothing was read from.
+        odd: why rows were left out, with how many; they are not among the records.
     """
 
     kind: Kind
     records: list[Record]
     texts: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
     odd: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -143,9 +146,9 @@ def read_texts(path: Path, columns: Mapping[str, str] | None = None) -> dict[str
             found=f"the columns {_some(_names(rows))}",
         )  # fmt: skip
     return {
-        str(row.values[key]): str(text)
+        str(row.values[key]): text
         for row in rows
-        if row.values.get(key) is not None and (text := row.values.get(chosen["query"])) is not None
+        if row.values.get(key) is not None and isinstance(text := row.values.get(chosen["query"]), str)
     }
 
 
@@ -169,36 +172,42 @@ def _llama_index(path: Path, whole: Mapping[str, Any]) -> Foreign:
     queries, corpus, relevant = (whole[key] for key in ("queries", "corpus", "relevant_docs"))
     if not all(isinstance(part, dict) for part in (queries, corpus, relevant)):
         raise InputError(path, expected="queries, corpus and relevant_docs to be objects", found="other values")
+    odd: Counter[str] = Counter()
     records = [
         Record(
             line=number,
             id=str(key),
-            text=_text(text),
+            text=text,
             relevant=dict.fromkeys(_ids(relevant.get(key)), 1),
             kept={"tool": "llama-index"},
         )
         for number, (key, text) in enumerate(queries.items(), start=1)
+        if _is_question(text, odd)
     ]
-    return Foreign("llama-index", records, texts={str(key): str(text) for key, text in corpus.items()})
+    return Foreign("llama-index", records, texts={str(key): str(text) for key, text in corpus.items()}, odd=odd)
 
 
 def _ragas(path: Path, rows: Sequence[Row]) -> Foreign:
     new = not {"question", "contexts"} <= set(_names(rows))
     question, contexts = ("user_input", "reference_contexts") if new else ("question", "contexts")
     _needs(path, rows, (question, contexts))
-    records, turns = [], 0
+    answered = "reference" if new else "ground_truth"
+    more = ("synthesizer_name", "persona_name", "query_style", "query_length", "evolution_type")
+    records = []
+    odd: Counter[str] = Counter()
     for row in rows:
         asked = row.values.get(question)
-        if isinstance(asked, list):  # several turns of a conversation: there is no one question
-            turns += 1
+        if isinstance(asked, list) and new:  # several turns of a conversation: there is no one question
+            odd["conversations of several turns"] += 1
             continue
-        answer = row.values.get("reference" if new else "ground_truth")
-        kept = {key: row.values.get(key) for key in ("synthesizer_name", "persona_name", "query_style", "query_length",
-                                                      "evolution_type")}  # fmt: skip
+        if not _is_question(asked, odd):
+            continue
+        answer = row.values.get(answered)
+        kept = {key: row.values.get(key) for key in more}
         records.append(
             Record(
                 line=row.line,
-                text=_text(asked),
+                text=asked,
                 id=_text(row.values.get("id")),
                 contexts=tuple(_HOP.sub("", text) for text in _list(row.values.get(contexts))),
                 kept={
@@ -208,20 +217,23 @@ def _ragas(path: Path, rows: Sequence[Row]) -> Foreign:
                 },
             )
         )
-    return Foreign("ragas", records, odd={"conversations of several turns": turns} if turns else {})
+    return Foreign("ragas", records, ignored=_ignored(rows, (question, contexts, answered, "id", *more)), odd=odd)
 
 
 def _autorag(path: Path, rows: Sequence[Row]) -> Foreign:
     _needs(path, rows, ("qid", "query", "retrieval_gt"))
     records = []
+    odd: Counter[str] = Counter()
     for row in rows:
+        if not _is_question(row.values.get("query"), odd):
+            continue
         groups = _groups(row.values.get("retrieval_gt"))
         answers = _list(row.values.get("generation_gt"))
         records.append(
             Record(
                 line=row.line,
                 id=_text(row.values.get("qid")),
-                text=_text(row.values.get("query")),
+                text=row.values.get("query"),
                 relevant={one: 1 for group in groups for one in group},
                 kept={
                     "tool": "autorag",
@@ -236,7 +248,8 @@ def _autorag(path: Path, rows: Sequence[Row]) -> Foreign:
         corpus = read_table(beside)
         _needs(beside, corpus, ("doc_id", "contents"))
         texts = {str(row.values.get("doc_id")): str(row.values.get("contents")) for row in corpus}
-    return Foreign("autorag", records, texts=texts)
+    ignored = _ignored(rows, ("qid", "query", "retrieval_gt", "generation_gt"))
+    return Foreign("autorag", records, texts=texts, ignored=ignored, odd=odd)
 
 
 def _groups(value: Any) -> list[list[str]]:
@@ -281,13 +294,16 @@ def _logs(path: Path, rows: Sequence[Row], asked: Mapping[str, str]) -> Foreign:
         return row.values.get(chosen[what]) if what in chosen else None
 
     records = []
+    odd: Counter[str] = Counter()
     for row in rows:
+        if not _is_question(value(row, "query"), odd):
+            continue
         gold = value(row, "relevant")
         domain, when, identifier, key = (value(row, what) for what in ("domain", "when", "id", "hash"))
         records.append(
             Record(
                 line=row.line,
-                text=_text(value(row, "query")),
+                text=value(row, "query"),
                 id=str(identifier) if identifier not in (None, "") else None,
                 key=str(key) if key not in (None, "") else None,
                 relevant=_graded(path, row.line, gold) if gold not in (None, "", []) else None,
@@ -297,7 +313,7 @@ def _logs(path: Path, rows: Sequence[Row], asked: Mapping[str, str]) -> Foreign:
                 when=str(when) if when not in (None, "") else None,
             )
         )
-    return Foreign("logs", records, columns=chosen)
+    return Foreign("logs", records, columns=chosen, ignored=_ignored(rows, chosen.values()), odd=odd)
 
 
 def _columns(path: Path, rows: Sequence[Row], asked: Mapping[str, str], wanted: Iterable[str]) -> dict[str, str]:
@@ -328,9 +344,25 @@ def _names(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row.values))
 
 
+def _ignored(rows: Sequence[Row], used: Iterable[str]) -> tuple[str, ...]:
+    read = set(used)
+    return tuple(name for name in _names(rows) if name not in read)
+
+
 def _some(names: Iterable[str]) -> str:
     listed = list(names)
     return ", ".join(listed[:12]) + (", ..." if len(listed) > 12 else "")
+
+
+def _is_question(value: Any, odd: Counter[str]) -> bool:
+    """Whether a cell can hold a question: a text or none (there may be a hash); what cannot is counted.
+
+    A list, an object, a truth value or a bare number is nothing that somebody asked.
+    """
+    if value is None or isinstance(value, str):
+        return True
+    odd["a question that is no text"] += 1
+    return False
 
 
 def _text(value: Any) -> str | None:

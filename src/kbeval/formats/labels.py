@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 
 HIGHEST_GRADE = 3
 
+_Vote = Annotated[int, Field(ge=0, le=HIGHEST_GRADE, strict=True)]
+_KEY = re.compile(rb'"\s*:')
+
 
 class _Line(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -29,8 +35,8 @@ class _Line(BaseModel):
     grade: int | None = Field(ge=0, le=HIGHEST_GRADE, strict=True)
     source: Literal["human", "llm"]
     by: str = Field(min_length=1, strict=True)
-    confidence: float | None = Field(default=None, ge=0, le=1)
-    votes: tuple[int | None, ...] | None = None
+    confidence: float | None = Field(default=None, ge=0, le=1, strict=True)
+    votes: tuple[_Vote | None, ...] | None = None
     runs: tuple[str, ...] = ()
     queue: str | None = None
     why: str = ""
@@ -71,7 +77,13 @@ def read_labels(path: Path) -> list[Label]:
 
 def _parse(path: Path, number: int, line: bytes) -> Label:
     try:
-        return Label(**_Line.model_validate(orjson.loads(line)).model_dump())
+        value = orjson.loads(line)
+        if not isinstance(value, dict):
+            found = "null" if value is None else f"a {type(value).__name__}"
+            raise InputError(path, line=number, expected="a judgment as a JSON object", found=found)
+        if len(_KEY.findall(line)) > len(value) and (key := _twice(line)) is not None:
+            raise InputError(path, line=number, expected="each key once", found=f"{key!r} twice")
+        return Label(**_Line.model_validate(value).model_dump())
     except orjson.JSONDecodeError:
         shown = line.decode(errors="backslashreplace")
         found = "a conflict that git left" if shown.startswith(("<<<<<<<", "=======", ">>>>>>>")) else "no JSON"
@@ -79,6 +91,12 @@ def _parse(path: Path, number: int, line: bytes) -> Label:
     except ValidationError as error:
         words = explain(error, _Line)
         raise InputError(path, line=number, expected=words["expected"], found=words["found"]) from None
+
+
+def _twice(line: bytes) -> str | None:
+    """A key that an object has twice, of which readers silently take one."""
+    pairs: list[tuple[str, Any]] = json.loads(line, object_pairs_hook=list)
+    return next((key for key, count in Counter(key for key, _ in pairs).items() if count > 1), None)
 
 
 def write_labels(path: Path, labels: Iterable[Label]) -> None:

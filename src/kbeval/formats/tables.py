@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _PARQUET = b"PAR1"
 _SEPARATORS = ",;\t|"
+_NOTHING = _SEPARATORS + " \r\n\v\f"  # what a line holds that is not yet the one with the columns
 _FIELD_LIMIT = 2**27
 
 
@@ -112,19 +113,22 @@ def _csv(path: Path, data: bytes) -> Iterator[Row]:
         raise InputError(path, line=line, expected="CSV, JSON or Parquet in UTF-8", found=found) from None
     if "\0" in text:
         raise InputError(path, expected="CSV, JSON or Parquet", found="other bytes")
-    header_line = text.partition("\n")[0]
+    lines = io.StringIO(text, newline=None)
+    header_line = next((line for line in lines if line.strip(_NOTHING)), "")  # as the reader skips
     separator = max(_SEPARATORS, key=header_line.count)
     csv.field_size_limit(_FIELD_LIMIT)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     header: list[str] = []
     try:
         for cells in reader:
-            if not any(cell.strip() for cell in cells):
+            if not any(cell.strip() if header else cell.strip(_NOTHING) for cell in cells):
                 continue
             if not header:
                 header = [cell.strip() for cell in cells]
                 if twice := {name for name in header if header.count(name) > 1}:
-                    raise InputError(path, line=1, expected="each column once", found=f"{min(twice)!r} twice")
+                    raise InputError(
+                        path, line=reader.line_num, expected="each column once", found=f"{min(twice)!r} twice"
+                    )
                 continue
             if len(cells) != len(header):
                 raise InputError(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kbeval.model import Chunk, Document
 
 MOST_WORDS = 400  # a pasted e-mail is no question that an engine is asked
+MOST_CHARACTERS = 4000  # nor is what has no blanks: a pasted token, or a picture as text
 
 
 @dataclass
@@ -119,7 +120,9 @@ def import_records(
     An id is the file's own (of a log masked, with ``-`` for blanks), else ``log-`` and ten digits of a hash of the
     masked text; one that is a document's or another question's gets ``-`` and six digits of that hash behind it.
     """
-    done = Imported(questions=list(existing), rows=len(foreign.records), left_out=Counter(foreign.odd))
+    done = Imported(
+        questions=list(existing), rows=len(foreign.records) + sum(foreign.odd.values()), left_out=Counter(foreign.odd)
+    )
     asked = _grouped(_with_texts(foreign, texts or {}, done))
     done.distinct = len(asked)
     taken = _sampled(asked, sample or Sample())
@@ -161,6 +164,8 @@ def _with_texts(foreign: Foreign, texts: Mapping[str, str], done: Imported) -> I
         text = record.text if record.text is not None else texts.get(record.key or "")
         if text is None:
             done.left_out["no text" if record.key is None else "no text for its hash"] += 1
+        elif len(text) > MOST_CHARACTERS:
+            done.left_out[f"longer than {MOST_CHARACTERS} characters"] += 1
         elif not normalised(text):
             done.left_out["empty"] += 1
         elif len(text.split()) > MOST_WORDS:
