@@ -207,11 +207,18 @@ def test_grades_that_pytrec_eval_would_count_through_for_minutes(files: Kbeval) 
     assert "grades up to 100000000" in result.out
 
 
-@pytest.mark.parametrize("level", [2**31 - 1, 10**11])
-def test_a_level_at_which_pytrec_eval_would_crash(files: Kbeval, level: int) -> None:
-    result = files("doctor", "--qrels", "qrels.txt", "good.trec", "--relevance-level", level, "--format", "json")
+def test_a_level_that_no_grade_reaches(files: Kbeval) -> None:
+    result = files("doctor", "--qrels", "qrels.txt", "good.trec", "--relevance-level", 10**9, "--format", "json")
     assert result.code == 0
     assert checks(result)["pytrec_eval"]["values"]["largest"] == 0
+
+
+@pytest.mark.parametrize("level", [2**31 - 1, 10**11])
+def test_a_level_at_which_pytrec_eval_would_crash_is_refused(files: Kbeval, level: int) -> None:
+    result = files("doctor", "--qrels", "qrels.txt", "good.trec", "--relevance-level", level)
+    assert result.code == 2
+    assert "'--relevance-level'" in result.err
+    assert "1000000000" in result.err
 
 
 def test_missing_judgments_are_a_finding_and_the_runs_are_still_looked_at(files: Kbeval) -> None:

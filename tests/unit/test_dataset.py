@@ -120,7 +120,7 @@ def test_what_is_no_data_set_is_one_clear_line(tmp_path: Path) -> None:
     files = write_dataset(tmp_path, DOCUMENTS, QUERIES, QRELS)
     for file in files[2:]:
         file.unlink()
-    with pytest.raises(KbevalError, match=r"looked for test\.tsv and test\.trec .* found nothing"):
+    with pytest.raises(KbevalError, match=r"looked for 'test\.tsv' and 'test\.trec' .* found nothing"):
         load_dataset(tmp_path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -212,3 +213,67 @@ def test_a_bad_address_is_one_line(url: str) -> None:
     with pytest.raises(KbevalError, match="base_url: expected an address") as caught:
         ChatModel(url, "m")
     assert "secret" not in str(caught.value)
+
+
+def completion(**more: Any) -> Status:
+    """A completion that is spelled out, to be bent."""
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "How?"}}
+    body = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [{**choice, **more}]}
+    return Status(200, body=json.dumps(body))
+
+
+def test_counts_that_are_none_are_estimated(server: ChatServer) -> None:
+    for tokens in (-1_000_000, 10**30, 1.5, True, "many"):
+        reply = json.loads(completion().body or "")
+        reply["usage"] = {"prompt_tokens": tokens, "completion_tokens": tokens, "total_tokens": 1}
+        answer = ask(server, Status(200, body=json.dumps(reply)))
+        # "Hello there" and "How?" by the estimate, whatever the server says
+        assert 0 < answer.prompt_tokens < 50
+        assert 0 < answer.completion_tokens < 50
+
+
+def test_a_message_that_is_no_object_fails_its_call_alone(server: ChatServer) -> None:
+    with pytest.raises(Transient, match="malformed"):
+        ask(server, completion(message="grade 3"))
+
+
+def test_what_a_file_cannot_hold_is_not_in_an_answer(server: ChatServer) -> None:
+    answer = ask(server, completion(message={"role": "assistant", "content": "How \ud800?"}))
+    answer.text.encode()
+    with pytest.raises(Refused) as caught:
+        ask(server, completion(message={"role": "assistant", "content": None, "refusal": "no \ud800"}))
+    str(caught.value).encode()
+
+
+def test_an_answer_of_megabytes_is_cut_before_anybody_looks_at_it(server: ChatServer) -> None:
+    answer = ask(server, completion(message={"role": "assistant", "content": "x" * 5_000_000}))
+    assert len(answer.text) == 20_000
+
+
+def test_log_probabilities_above_certainty_are_none(server: ChatServer) -> None:
+    for value in (1000.0, 0.5):
+        logprobs = {"content": [{"token": "3", "logprob": value, "bytes": None, "top_logprobs": []}]}
+        assert ask(server, completion(logprobs=logprobs), logprobs=True).logprobs is None
+
+
+def test_control_characters_of_a_server_reach_no_terminal(server: ChatServer) -> None:
+    with pytest.raises(Permanent) as caught:
+        ask(server, Status(400, "\x1b[31mbad\x1b]0;title\x07 request \u202e"))
+    assert str(caught.value).isprintable()
+    assert "bad" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["Mon, 01 Jan 0001 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "soon", "-5"])
+def test_no_date_of_a_server_breaks_anything(server: ChatServer, value: str) -> None:
+    with pytest.raises(RateLimited) as caught:
+        ask(server, Status(429, headers={"Retry-After": value}))
+    assert caught.value.retry_after is None or caught.value.retry_after >= 0
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_nothing_is_sent_on_to_another_address(server: ChatServer, status: int) -> None:
+    with serve_chat(lambda asked: question("Here?")) as other:
+        moved = Status(status, headers={"Location": f"{other.url}/chat/completions"})
+        with pytest.raises(Fatal, match=r"base_url: .* sends on to 127\.0\.0\.1:"):
+            ask(server, moved)
+        assert other.asked == []

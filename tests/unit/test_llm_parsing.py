@@ -90,3 +90,31 @@ def test_an_echoed_example_is_no_grade() -> None:
 )
 def test_refusals(text: str, refused: bool) -> None:
     assert looks_refused(text) is refused
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"question":' * 20_000,
+        '{"question":' + "[" * 50_000,
+        "{" * 200_000 + "}",
+        "9" * 5_000,
+        "٣",  # a digit to Python, and none that was asked for
+        "<think>" * 3_000,
+        "question" + "_" * 20_000,
+        "x" * 100_000,
+    ],
+)
+def test_monsters_are_unparsable_and_nothing_worse(text: str) -> None:
+    with pytest.raises(Unparsable):
+        parse_object(text, "question")
+
+
+def test_a_number_of_thousands_of_digits_hides_no_answer_behind_it() -> None:
+    with pytest.raises(Unparsable):
+        parse_object('{"grade": ' + "9" * 5_000 + "}", "grade")
+    assert parse_object('{"x": ' + "9" * 5_000 + '} {"grade": 2}', "grade") == {"grade": 2}
+
+
+def test_half_characters_are_replaced_as_no_file_can_hold_them() -> None:
+    assert parse_object('{"question": "How \\ud800?"}', "question") == {"question": "How ??"}

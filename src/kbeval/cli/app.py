@@ -130,4 +130,6 @@ def _scrubbed(message: str) -> str:
 
 
 def _complain(message: str) -> None:
-    print(f"kbeval: error: {message}", file=sys.stderr)
+    from kbeval.terminal import printable
+
+    print(f"kbeval: error: {printable(message)}", file=sys.stderr)

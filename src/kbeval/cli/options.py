@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from kbeval.terminal import printable
+
 Config = Annotated[
     Path | None,
     typer.Option("--config", help="The settings file; kbeval.toml is looked for upwards from here otherwise."),
@@ -48,7 +50,7 @@ Force = Annotated[
 
 def warn(message: str) -> None:
     """One warning, on standard error, where it does not mix with the answer."""
-    print(f"kbeval: warning: {' '.join(message.split())}", file=sys.stderr)
+    print(f"kbeval: warning: {printable(' '.join(message.split()))}", file=sys.stderr)
 
 
 def shown(path: Path) -> str:

@@ -27,7 +27,9 @@ from kbeval.llm.errors import (
     Unparsable,
     Unreachable,
 )
+from kbeval.llm.parsing import well_formed
 from kbeval.secrets import scrub
+from kbeval.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,6 +60,10 @@ CHARACTERS_PER_TOKEN = 4
 TOP_LOGPROBS = 5
 
 _QUOTE_LENGTH = 200
+LONGEST_ANSWER = 20_000
+"""Characters of an answer that are looked at: a question or a grade with its reason has some hundreds."""
+MOST_TOKENS = 10**9
+"""A count beyond this, or below 0, is none."""
 _CONNECT_S = 10.0
 _NO_KEY = "none"  # the openai client insists on a key; a local server without one ignores it
 
@@ -160,12 +166,12 @@ class ChatModel:
         self._timeout_s = timeout_s
         self._openai = openai
         timeout = openai.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_S))
-        # A proxy of the environment's cannot reach this machine's own servers.
-        local: dict[str, Any] = {}
-        if is_loopback(base_url):
-            local["http_client"] = openai.DefaultAsyncHttpxClient(trust_env=False, timeout=timeout)
+        # A proxy of the environment's cannot reach this machine's own servers; and what is sent is for one address.
+        sender = openai.DefaultAsyncHttpxClient(
+            trust_env=not is_loopback(base_url), follow_redirects=False, timeout=timeout
+        )
         self._client = openai.AsyncOpenAI(
-            api_key=self._key, base_url=base_url.rstrip("/"), timeout=timeout, max_retries=0, **local
+            api_key=self._key, base_url=base_url.rstrip("/"), timeout=timeout, max_retries=0, http_client=sender
         )
         self._slots = asyncio.Semaphore(concurrency)
         self._unsupported: set[str] = set()
@@ -273,16 +279,17 @@ class ChatModel:
         if not isinstance(choices, list) or not choices or getattr(choices[0], "message", None) is None:
             raise Transient(f"{self.host}: answered with a malformed body (no choices)")
         choice = choices[0]
+        if not hasattr(choice.message, "content"):
+            raise Transient(f"{self.host}: answered with a malformed body (a message that is no object)")
         text = choice.message.content
-        text = text if isinstance(text, str) else ""
-        usage = completion.usage
-        prompt, written = getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
-        if not isinstance(prompt, int):
-            prompt = sum(estimated_tokens(message["content"]) for message in messages)
-        if not isinstance(written, int):
-            written = estimated_tokens(text)
+        text = well_formed(text[:LONGEST_ANSWER]) if isinstance(text, str) else ""
+        usage = getattr(completion, "usage", None)
+        sent = sum(estimated_tokens(message["content"]) for message in messages)
+        prompt = _counted(getattr(usage, "prompt_tokens", None), sent)
+        written = _counted(getattr(usage, "completion_tokens", None), estimated_tokens(text))
         refusal = getattr(choice.message, "refusal", None)
-        if refusal or choice.finish_reason == "content_filter":
+        ended = getattr(choice, "finish_reason", None)
+        if refusal or ended == "content_filter":
             words = self._quoted(str(refusal)) if refusal else "its content filter stopped the answer"
             raise Refused(f"the model refused: {words}", prompt_tokens=prompt, completion_tokens=written)
         return Answer(
@@ -290,8 +297,8 @@ class ChatModel:
             prompt_tokens=prompt,
             completion_tokens=written,
             logprobs=_logprobs(choice),
-            finish_reason=choice.finish_reason,
-            model=completion.model if isinstance(completion.model, str) else None,
+            finish_reason=well_formed(ended) if isinstance(ended, str) else None,
+            model=well_formed(named) if isinstance(named := getattr(completion, "model", None), str) else None,
             structured=structured,
         )
 
@@ -306,6 +313,10 @@ class ChatModel:
             return _NotTaken(name)
         if status == 403 and (flagged or "moderation" in low or "flagged" in low):
             return Refused(f"refused before the model: {quoted}")
+        if 300 <= status < 400:
+            # Not followed: the question and the key are for the address that the user named.
+            there = urlsplit(headers.get("location", "")).netloc or "another address"
+            return Fatal(f"[llm] base_url: {self.host} sends on to {printable(there)}: name the address that answers")
         if status in (401, 403):
             key = f"the key in {self._variable}" if self._variable else "the missing key"
             return Fatal(f"[llm] {key} is not accepted: {quoted}")
@@ -323,8 +334,15 @@ class ChatModel:
 
     def _quoted(self, text: str) -> str:
         """A server's words as one line of bounded length. Some repeat the key that they were sent."""
+        text = text[:LONGEST_ANSWER]
         text = scrub(" ".join(text.replace(self._key, "***").split()) if self._variable else " ".join(text.split()))
+        text = printable(text)
         return text if len(text) <= _QUOTE_LENGTH else text[:_QUOTE_LENGTH] + "..."
+
+
+def _counted(tokens: object, estimate: int) -> int:
+    """The server's count where it can be one, else the estimate."""
+    return tokens if type(tokens) is int and 0 <= tokens <= MOST_TOKENS else estimate
 
 
 class _NotTaken(Exception):  # noqa: N818
@@ -384,10 +402,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     if value is None:
         return None
     try:
-        date = email.utils.parsedate_to_datetime(value)
-    except (TypeError, ValueError):
+        return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+    except (TypeError, ValueError, OverflowError, OSError):
         return None
-    return max(date.timestamp() - time.time(), 0.0)
 
 
 def _logprobs(choice: Any) -> tuple[TokenLogprob, ...] | None:
@@ -395,13 +412,15 @@ def _logprobs(choice: Any) -> tuple[TokenLogprob, ...] | None:
     if not content:
         return None
     try:
-        return tuple(
+        found = tuple(
             TokenLogprob(
-                str(token.token),
+                well_formed(str(token.token)),
                 float(token.logprob),
-                tuple((str(other.token), float(other.logprob)) for other in token.top_logprobs or ()),
+                tuple((well_formed(str(other.token)), float(other.logprob)) for other in token.top_logprobs or ()),
             )
             for token in content
         )
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError, OverflowError):
         return None  # they are an extra: a server that spells them otherwise has none
+    # So is one that gives what is no log-probability.
+    return found if all(token.logprob <= 0 for token in found) else None

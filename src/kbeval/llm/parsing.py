@@ -11,7 +11,11 @@ from kbeval.llm.errors import Unparsable
 
 _THINKING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$", re.MULTILINE)
-_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_MOST_OBJECTS = 100
+"""Places that are looked at: a list of braces is no answer, and would be read from each of them."""
+_LONGEST_LITERAL = 10_000
+_LONGEST_LABELLED = 2_000
 _QUOTES = "\"'`“”‘’„«»*_ "
 _DECODER = json.JSONDecoder(strict=False)  # line breaks within strings are common
 _REFUSAL = re.compile(
@@ -41,11 +45,16 @@ def parse_object(text: str, key: str) -> dict[str, Any]:
     if found:
         if any(entry[key] != found[0][key] for entry in found):
             raise Unparsable(f"the answer holds {len(found)} objects with different values of {key!r}")
-        return found[0]
+        return {name: well_formed(value) if isinstance(value, str) else value for name, value in found[0].items()}
     value = _bare(_FENCE.sub("", text), key)
     if value is None:
         raise Unparsable(f"the answer holds no {key!r}: {_shown(text)}")
     return {key: value}
+
+
+def well_formed(text: str) -> str:
+    """The text without lone surrogates, which JSON can spell and no file can hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def looks_refused(text: str) -> bool:
@@ -56,10 +65,12 @@ def looks_refused(text: str) -> bool:
 def _objects(text: str) -> list[dict[str, Any]]:
     found = []
     place = text.find("{")
-    while place >= 0:
+    for _ in range(_MOST_OBJECTS):
+        if place < 0:
+            break
         try:
             value, end = _DECODER.raw_decode(text, place)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # JSON that is none, numbers of thousands of digits, and nests
             value, end = _literal(text, place)
         if isinstance(value, dict):
             found.append(value)
@@ -72,6 +83,8 @@ def _literal(text: str, place: int) -> tuple[Any, int]:
     end = text.find("}", place) + 1
     if not end:
         return None, len(text)
+    if end - place > _LONGEST_LITERAL:
+        return None, place + 1
     try:
         return ast.literal_eval(text[place:end]), end
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -81,7 +94,11 @@ def _literal(text: str, place: int) -> tuple[Any, int]:
 def _bare(text: str, key: str) -> Any:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     label = re.compile(rf"^[\W_]*{re.escape(key)}[\W_]*?[:=][\W_]*?\s*(?P<value>\S.*)$", re.IGNORECASE)
-    labelled = [match["value"].strip() for line in lines if "{" not in line and (match := label.match(line))]
+    labelled = [
+        match["value"].strip()
+        for line in lines
+        if len(line) <= _LONGEST_LABELLED and "{" not in line and (match := label.match(line))
+    ]
     values = labelled or (lines if len(lines) == 1 else [line for line in lines if line.rstrip(_QUOTES).endswith("?")])
     if len(values) != 1:
         return None

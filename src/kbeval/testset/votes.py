@@ -211,7 +211,7 @@ def _probability(text: str, logprobs: Sequence[TokenLogprob] | None, grade: int)
     for token in logprobs:
         end += len(token.token)
         if places[-1] < end:
-            return round(min(math.exp(token.logprob), 1.0), 6)
+            return round(math.exp(min(token.logprob, 0.0)), 6)
     return None
 
 
