@@ -60,7 +60,8 @@ def compare(
     pictures: Annotated[
         Path | None,
         typer.Option(
-            "--pictures", help="Also write the report's pictures as SVG (PNG too with kbeval[pictures]), and results.tex."
+            "--pictures",
+            help="Also write the report's pictures as SVG (PNG too with kbeval[pictures]), and results.tex.",
         ),
     ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="How to print the comparison.")] = Format.TABLE,

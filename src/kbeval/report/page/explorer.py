@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kbeval.evaluation.comparison import Comparison
 
-LONGEST_TEXT = 4_000
+LIMITS = (4_000, 2_000, 1_000, 500, 250, 120, 80, 40, 20)
 ALL_TEXTS = 4_000_000
 SHORTEST_TEXT = 80
 LONGEST_QUESTION = 2_000
@@ -37,10 +37,12 @@ def explorer(comparison: Comparison) -> tuple[dict[str, Any], Losses]:
     gold = [test_set.gold[query] for query in queries]
     why = losses(comparison, lists, grades)
 
-    names = pl.concat([*(column for column, _ in columns), pl.Series([n for of in gold for n in of[:MOST_GOLD]], dtype=pl.String)])
+    names = pl.concat(
+        [*(column for column, _ in columns), pl.Series([n for of in gold for n in of[:MOST_GOLD]], dtype=pl.String)]
+    )
     ids = names.unique(maintain_order=True).to_list()
     place = {name: index for index, name in enumerate(ids)}
-    texts, limit, which = _texts(comparison, ids, gold)
+    texts, of_gold, of_others = _texts(comparison, ids, gold)
     known = [test_set.labelled.get(query) for query in queries]
     data: dict[str, Any] = {
         "primary": comparison.options.primary.label,
@@ -48,8 +50,7 @@ def explorer(comparison: Comparison) -> tuple[dict[str, Any], Losses]:
         "depth": depth,
         "cut": why.cut,
         "looked": why.looked,
-        "limit": limit,
-        "texts": which,
+        "limits": [of_gold, of_others],
         "reasons": list(REASONS.values()),
         "documents": {
             "id": [_short(name, LONGEST_NAME) for name in ids],
@@ -68,7 +69,10 @@ def explorer(comparison: Comparison) -> tuple[dict[str, Any], Losses]:
             "gold": [[place[name] for name in of[:MOST_GOLD]] for of in gold],
             "golds": [len(of) for of in gold],
             "judged": _judged(lists, grades, place),
-            "twins": {str(at): {str(place[name]): round(share, 2) for name, share in of.items()} for at, of in why.twins.items()},
+            "twins": {
+                str(at): {str(place[name]): round(share, 2) for name, share in of.items()}
+                for at, of in why.twins.items()
+            },
         },
         "runs": [
             {
@@ -79,7 +83,11 @@ def explorer(comparison: Comparison) -> tuple[dict[str, Any], Losses]:
                 "lengths": lengths.tolist(),
                 "documents": [place[name] for of in of_run for name in of],
                 "flags": flags,
-                "errors": {str(at): _short(run.errors[query], LONGEST_QUESTION) for at, query in enumerate(queries) if query in run.errors},
+                "errors": {
+                    str(at): _short(run.errors[query], LONGEST_QUESTION)
+                    for at, query in enumerate(queries)
+                    if query in run.errors
+                },
                 "stages": _stages(run.sidecar.gold_ranks if run.sidecar else {}, queries),
             }
             for run, of_run, (_, lengths), flags in zip(comparison.runs, lists, columns, why.flags, strict=True)
@@ -125,24 +133,28 @@ def _judged(
     return found
 
 
-def _texts(comparison: Comparison, ids: Sequence[str], gold: Sequence[Sequence[str]]) -> tuple[list[str], int, str]:
-    """The beginnings of the documents' texts, how long these are at most, and whose they are."""
+def _texts(comparison: Comparison, ids: Sequence[str], gold: Sequence[Sequence[str]]) -> tuple[list[str], int, int]:
+    """The beginnings of the documents' texts, and how long these are at most: of gold, and of the others.
+
+    Half of what there is room for is the gold's; the others have none where it would be but a few words each.
+    """
     documents = comparison.test_set.documents
     held = [name for name in ids if name in documents]
     if not held:
-        return [], 0, "none"
-    which = "all"
-    limit = min(LONGEST_TEXT, ALL_TEXTS // len(held))
-    if limit < SHORTEST_TEXT * 5:
-        # Their texts as a whole are often shorter than their share.
-        while limit < LONGEST_TEXT and sum(min(len(documents[name].text), limit * 2) for name in held) <= ALL_TEXTS:
-            limit *= 2
-    chosen = set(held)
-    if limit < SHORTEST_TEXT:
-        which = "gold"
-        chosen = {name for of in gold for name in of[:MOST_GOLD] if name in documents}
-        limit = max(SHORTEST_TEXT, min(LONGEST_TEXT, ALL_TEXTS // max(len(chosen), 1)))
-    return [documents[name].text[:limit] if name in chosen else "" for name in ids], limit, which
+        return [], 0, 0
+    first = {name for of in gold for name in of[:MOST_GOLD]}
+    of_gold = _limit([len(documents[name].text) for name in held if name in first])
+    of_others = _limit([len(documents[name].text) for name in held if name not in first])
+    limits = {True: max(of_gold, SHORTEST_TEXT), False: of_others if of_others >= SHORTEST_TEXT else 0}
+    texts = [documents[name].text[: limits[name in first]] if name in documents else "" for name in ids]
+    return texts, limits[True], limits[False]
+
+
+def _limit(lengths: Sequence[int]) -> int:
+    """The largest of some round lengths to which texts can be cut so that there is room for all of them."""
+    known = np.array(lengths, dtype=np.int64)
+    fitting = (limit for limit in LIMITS if int(np.minimum(known, limit).sum()) <= ALL_TEXTS // 2)
+    return next(fitting, 0)
 
 
 def _titles(comparison: Comparison, ids: Sequence[str]) -> list[str]:
@@ -157,7 +169,10 @@ def _coded(values: Sequence[str | None]) -> dict[str, Any]:
     """A column of few different values: the values once, and numbers; -1 where there is none."""
     names = list(dict.fromkeys(value for value in values if value))
     codes = {name: index for index, name in enumerate(names)}
-    return {"names": [_short(name, LONGEST_NAME) for name in names], "at": [codes[value] if value else -1 for value in values]}
+    return {
+        "names": [_short(name, LONGEST_NAME) for name in names],
+        "at": [codes[value] if value else -1 for value in values],
+    }
 
 
 def _stages(ranks: Mapping[str, Mapping[str, int | None]], queries: Sequence[str]) -> dict[str, Any] | None:

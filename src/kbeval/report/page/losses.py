@@ -56,7 +56,9 @@ class Losses:
     cut: int
 
 
-def losses(comparison: Comparison, lists: Sequence[Sequence[Sequence[str]]], grades: Sequence[Mapping[str, int]]) -> Losses:
+def losses(
+    comparison: Comparison, lists: Sequence[Sequence[Sequence[str]]], grades: Sequence[Mapping[str, int]]
+) -> Losses:
     """Looks at every query of every run.
 
     Args:
@@ -138,8 +140,7 @@ def _flags(
     returned = {name for names in lists for name in names}
     missing = set(run.missing)
     flags = []
-    for index, query in enumerate(test_set.queries):
-        rank = int(run.first_ranks[index])
+    for index, (query, rank) in enumerate(zip(test_set.queries, run.first_ranks.tolist(), strict=True)):
         if query in run.errors:
             flags.append(BIT["error"])
             continue
@@ -161,15 +162,14 @@ def _flags(
                 reasons |= BIT["never returned"]
         if run.tied[index]:
             reasons |= BIT["tie"]
-        near = twins.get(index, {})
-        judged = grades[index]
-        for name in beaten[index]:
-            if name in near:
-                reasons |= BIT["twin"]
-            if judged.get(name, -1) < 0:
-                reasons |= BIT["unjudged"]
-            else:
-                reasons |= BIT["judged"]
+        before, judged = beaten[index], grades[index]
+        if index in twins and any(name in twins[index] for name in before):
+            reasons |= BIT["twin"]
+        known = sum(1 for name in before if name in judged and judged[name] >= 0)
+        if known:
+            reasons |= BIT["judged"]
+        if known < len(before):
+            reasons |= BIT["unjudged"]
         flags.append(reasons)
     return flags
 

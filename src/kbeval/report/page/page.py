@@ -94,7 +94,9 @@ def _tables(comparison: Comparison, why: Losses) -> list[dict[str, object]]:
             "title": table.title,
             "headers": table.headers,
             "left": table.left,
-            "rows": [[cell if len(cell) <= LONGEST_CELL else f"{cell[:LONGEST_CELL]}…" for cell in row] for row in table.rows],
+            "rows": [
+                [cell if len(cell) <= LONGEST_CELL else f"{cell[:LONGEST_CELL]}…" for cell in row] for row in table.rows
+            ],
         }
         for table in made
         if table is not None

@@ -76,13 +76,17 @@ def left_out(comparison: Comparison) -> str:
     if len(comparison.runs) > MOST_RUNS:
         words.append(f"pictures show the first {MOST_RUNS} of {len(comparison.runs)} runs")
     if len(comparison.pairs) > MOST_SORTED:
-        words.append(f"the first {MOST_PAIRS} of {len(comparison.pairs)} pairs" if len(comparison.pairs) > MOST_PAIRS else "")
+        words.append(
+            f"the first {MOST_PAIRS} of {len(comparison.pairs)} pairs" if len(comparison.pairs) > MOST_PAIRS else ""
+        )
         words.append(f"the differences by query are those of the first {MOST_SORTED} pairs")
     shown = "; ".join(word for word in words if word)
     return f"{shown[:1].upper()}{shown[1:]}. The tables have them all." if shown else ""
 
 
-def _level(comparison: Comparison, run: RunResult, metric: Metric, rows: NDArray[np.int64] | None = None) -> PairStatistics | None:
+def _level(
+    comparison: Comparison, run: RunResult, metric: Metric, rows: NDArray[np.int64] | None = None
+) -> PairStatistics | None:
     """A run's metric as a difference to 0, for its interval; none where it has no value."""
     values, clusters = run.values[metric.name], comparison.test_set.clusters
     if rows is not None:
@@ -117,8 +121,11 @@ def _dots(
     body: list[Markup] = []
     for what, dots, expected in rows:
         height = gap * len(dots) + 8
-        middle = y + height / 2
-        body.append(element("g", element("title", clean(what)), label(LEFT - 10, middle + 4, clean(what, 20), end=True)))
+        if len(what) > 20:  # a line of its own
+            body.append(element("g", element("title", clean(what)), label(8, y + 14, clean(what, 60))))
+            y += 15
+        else:
+            body.append(label(LEFT - 10, y + height / 2 + 4, clean(what), end=True))
         body.append(line(8, y + height, RIGHT, y + height, "g"))
         if expected is not None:
             body.append(line(axis(expected), y + 2, axis(expected), y + height - 2, "c"))
@@ -133,11 +140,17 @@ def _dots(
         y += height
     for tick in axis.ticks():
         kind = "z" if zero and tick == 0 else "g"
-        pieces += [line(axis(tick), top, axis(tick), y, kind), label(axis(tick), y + 15, tick_text(tick), middle=True, kind="s")]
+        pieces += [
+            line(axis(tick), top, axis(tick), y, kind),
+            label(axis(tick), y + 15, tick_text(tick), middle=True, kind="s"),
+        ]
     y += 22
     if ends:
         y += 14
-        pieces += [label(LEFT, y, f"← {clean(ends[0], 26)}", kind="s"), label(RIGHT, y, f"{clean(ends[1], 26)} →", end=True, kind="s")]
+        pieces += [
+            label(LEFT, y, f"← {clean(ends[0], 26)}", kind="s"),
+            label(RIGHT, y, f"{clean(ends[1], 26)} →", end=True, kind="s"),
+        ]
     return drawing(y + 8, title, about, *pieces, *body)
 
 
@@ -204,8 +217,14 @@ def _by_k(comparison: Comparison, runs: Sequence[RunResult]) -> list[Picture]:
         across = [60 + (RIGHT - 80) * place / (len(members) - 1) for place in range(len(members))]
         pieces = [parts]
         for tick in axis.ticks():
-            pieces += [line(44, axis(tick), RIGHT, axis(tick), "g"), label(38, axis(tick) + 4, tick_text(tick), end=True, kind="s")]
-        pieces += [label(x, bottom + 18, str(metric.k), middle=True, kind="s") for x, metric in zip(across, members, strict=True)]
+            pieces += [
+                line(44, axis(tick), RIGHT, axis(tick), "g"),
+                label(38, axis(tick) + 4, tick_text(tick), end=True, kind="s"),
+            ]
+        pieces += [
+            label(x, bottom + 18, str(metric.k), middle=True, kind="s")
+            for x, metric in zip(across, members, strict=True)
+        ]
         pieces.append(label((44 + RIGHT) / 2, bottom + 36, "k", middle=True, kind="s"))
         if len(expected) == len(members):
             pieces.append(element("polyline", points=_points(across, [axis(value) for value in expected]), class_="c"))
@@ -220,7 +239,9 @@ def _by_k(comparison: Comparison, runs: Sequence[RunResult]) -> list[Picture]:
         if expected:
             note += " Dashed: chance."
         name = re.sub(r"\W+", "-", family.lower()).strip("-")
-        made.append(Picture(f"by-k-{name}", f"{family} by k", note, drawing(bottom + 46, f"{family} by k", note, *pieces)))
+        made.append(
+            Picture(f"by-k-{name}", f"{family} by k", note, drawing(bottom + 46, f"{family} by k", note, *pieces))
+        )
     return made
 
 
@@ -239,11 +260,14 @@ def _sorted_one(pair: PairResult, differences: NDArray[np.float64], label_: str,
     count = len(differences)
     wins, losses = int(np.sum(differences > 0)), int(np.sum(differences < 0))
     extent = max(float(np.abs(differences).max()), 0.1)
-    axis = Scale(-extent, extent, 200, 16)
+    axis = Scale(-extent, extent, 208, 20)
     across = Scale(0, count, 48, RIGHT)
     pieces = []
     for tick in axis.ticks():
-        pieces += [line(44, axis(tick), RIGHT, axis(tick), "z" if tick == 0 else "g"), label(40, axis(tick) + 4, tick_text(tick), end=True, kind="s")]
+        pieces += [
+            line(44, axis(tick), RIGHT, axis(tick), "z" if tick == 0 else "g"),
+            label(40, axis(tick) + 4, tick_text(tick), end=True, kind="s"),
+        ]
     # One step a run of equal values; at most some four hundred fit between the edges, which is all that shows.
     points = np.unique(np.linspace(0, count - 1, min(count, 360)).astype(np.int64))
     edges = np.append(points, count)
@@ -257,16 +281,20 @@ def _sorted_one(pair: PairResult, differences: NDArray[np.float64], label_: str,
         if path:
             pieces.append(element("path", d="".join(path), class_=kind))
     same = count - wins - losses
-    pieces.append(label(56, 12, f"▲ {clean(pair.a, MOST_LETTERS)} better: {wins}", kind="t b"))
-    pieces.append(label(RIGHT, 194, f"▼ {clean(pair.b, MOST_LETTERS)} better: {losses}", end=True, kind="t b"))
-    pieces.append(label(56, 214, f"{count} questions, sorted; {same} equal", kind="s"))
+    pieces.append(label(48, 12, f"▲ {clean(pair.a, 2 * MOST_LETTERS)} better: {wins}", kind="b"))
+    pieces.append(label(RIGHT, 226, f"▼ {clean(pair.b, 2 * MOST_LETTERS)} better: {losses}", end=True, kind="b"))
+    pieces.append(label(48, 244, f"{count} questions, sorted; {same} equal", kind="s"))
     title = f"{pair.a} − {pair.b}, query by query"
     note = f"The difference in {label_} on each question, largest first: {wins} for {pair.a}, {losses} for {pair.b}, {same} equal."
-    return Picture(f"by-query-{number + 1}", title, note, drawing(222, title, note, *pieces))
+    return Picture(f"by-query-{number + 1}", title, note, drawing(250, title, note, *pieces))
 
 
 def _first_ranks(comparison: Comparison, runs: Sequence[RunResult]) -> Picture:
-    names = [f"{low}" if low == high else f"{low}–{high}" for low, high in BUCKETS] + [f"over {RANKED_IDS}", "none", "error"]
+    names = [f"{low}" if low == high else f"{low}–{high}" for low, high in BUCKETS] + [
+        f"over {RANKED_IDS}",
+        "none",
+        "error",
+    ]
     pieces: list[Markup] = []
     x, y = 8.0, 16.0
     for step, name in enumerate(names):
@@ -286,7 +314,9 @@ def _first_ranks(comparison: Comparison, runs: Sequence[RunResult]) -> Picture:
             if count:
                 start, end = across(done / total), across((done + count) / total)
                 hint = element("title", clean(f"{run.name}, first relevant at {names[step]}: {count} of {total}"))
-                pieces.append(element("rect", hint, x=start, y=y + 2, width=end - start, height=20, class_=f"q{step} o"))
+                pieces.append(
+                    element("rect", hint, x=start, y=y + 2, width=end - start, height=20, class_=f"q{step} o")
+                )
                 if end - start > 9 * len(str(count)) + 6:
                     light = step in (0, 1, 2)
                     pieces.append(label((start + end) / 2, y + 16, str(count), middle=True, kind="i" if light else "d"))
@@ -356,26 +386,40 @@ def _latency(runs: Sequence[RunResult]) -> Picture | None:
     highest = max(max(row[3][4] for row in rows), lowest * 10)
     axis = Scale(np.floor(np.log10(lowest)), np.ceil(np.log10(highest)), LEFT, RIGHT - 34)
     pieces: list[Markup] = []
-    y = 12.0
+    y = 16.0
     body: list[Markup] = []
     for place, name, stage, quantiles in rows:
         if stage == TOTAL or not body:
-            body.append(label(8, y + 13, clean(name, MOST_LETTERS), kind="t b"))
+            body.append(label(8, y + 13, clean(name, MOST_LETTERS), kind="b"))
             y += 18
         low, first, median, third, high = (axis(np.log10(max(value, lowest))) for value in quantiles)
-        hint = element("title", clean(f"{name} {stage}: median {quantiles[2]:.1f} ms, 5 % to 95 %: {quantiles[0]:.1f} to {quantiles[4]:.1f} ms"))
+        hint = element(
+            "title",
+            clean(
+                f"{name} {stage}: median {quantiles[2]:.1f} ms, 5 % to 95 %: {quantiles[0]:.1f} to {quantiles[4]:.1f} ms"
+            ),
+        )
         body += [
             label(LEFT - 10, y + 13, clean(stage, 18), end=True),
             line(low, y + 9, high, y + 9, f"l{place % len(LIGHT)}"),
             element("rect", hint, x=first, y=y + 4, width=max(third - first, 1.0), height=10, class_="h"),
             marker(median, y + 9, place, f"{name} {stage}: median {quantiles[2]:.1f} ms", 3.5),
-            label(RIGHT, y + 13, f"{quantiles[4]:.3g}" if quantiles[4] < 1000 else f"{quantiles[4]:.0f}", end=True, kind="s"),
+            label(
+                RIGHT,
+                y + 13,
+                f"{quantiles[4]:.3g}" if quantiles[4] < 1000 else f"{quantiles[4]:.0f}",
+                end=True,
+                kind="s",
+            ),
         ]
         y += 18
     for power in range(int(axis.low), int(axis.high) + 1):
         text = f"{10.0**power:g} ms"
-        pieces += [line(axis(power), 8, axis(power), y + 4, "g"), label(axis(power), y + 18, text, middle=True, kind="s")]
-    pieces.append(label(RIGHT, y + 18, "p95", end=True, kind="s"))
+        pieces += [
+            line(axis(power), 16, axis(power), y + 4, "g"),
+            label(axis(power), y + 18, text, middle=True, kind="s"),
+        ]
+    pieces.append(label(RIGHT, 11, "p95 in ms", end=True, kind="s"))
     note = (
         "How long a question took, by stage, as measured when the run was made (from its sidecar): the mark is the median, the "
         "box holds the middle half, the line goes from 5 % to 95 %. Each step of the scale is ten times the one before."
@@ -385,5 +429,3 @@ def _latency(runs: Sequence[RunResult]) -> Picture | None:
 
 def _points(across: Sequence[float], heights: Sequence[float]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, heights, strict=True))
-
-

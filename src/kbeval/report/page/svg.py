@@ -105,7 +105,9 @@ class Scale:
         return [round(step * count, 10) for count in range(first, last + 1)]
 
 
-def scale(values: list[float], start: float, end: float, *, low: float | None = None, high: float | None = None) -> Scale:
+def scale(
+    values: list[float], start: float, end: float, *, low: float | None = None, high: float | None = None
+) -> Scale:
     """A scale around some values, ending at round ones and never beyond ``low`` and ``high``."""
     least, most = min(values), max(values)
     step = _step(max(most - least, 0.02) / 5)
@@ -142,7 +144,9 @@ def tick_text(value: float) -> str:
 
 def style(*, dark: bool) -> str:
     """The rules of the pictures, for light paper or a dark screen."""
-    ink, faint, grid, paper = ("#e8e8e8", "#a8a8a8", "#3a3f47", "#14171c") if dark else ("#1a1a1a", "#595959", "#dcdcdc", "#ffffff")
+    ink, faint, grid, paper = (
+        ("#e8e8e8", "#a8a8a8", "#3a3f47", "#14171c") if dark else ("#1a1a1a", "#595959", "#dcdcdc", "#ffffff")
+    )
     rules = [
         f".picture text{{font:12px system-ui,'DejaVu Sans',sans-serif;fill:{ink}}}",
         f".picture .s{{font-size:11px;fill:{faint}}}.picture .b{{font-weight:600}}",
@@ -153,7 +157,9 @@ def style(*, dark: bool) -> str:
         f".picture .i{{fill:{paper}}}.picture .d{{fill:{ink}}}",
     ]
     for number, colour in enumerate(DARK if dark else LIGHT):
-        rules.append(f".picture .f{number}{{fill:{colour}}}.picture .l{number}{{stroke:{colour};stroke-width:2;fill:none}}")
+        rules.append(
+            f".picture .f{number}{{fill:{colour}}}.picture .l{number}{{stroke:{colour};stroke-width:2;fill:none}}"
+        )
     for number, colour in enumerate(STEPS_DARK if dark else STEPS_LIGHT):
         rules.append(f".picture .q{number}{{fill:{colour}}}")
     return "".join(rules)
@@ -183,7 +189,11 @@ def _value(value: object) -> str:
 
 
 def _n(value: float) -> str:
-    return f"{value + 0.0:.1f}".removesuffix(".0").replace("-0", "0") if abs(value) < 0.05 else f"{value:.1f}".removesuffix(".0")
+    return (
+        f"{value + 0.0:.1f}".removesuffix(".0").replace("-0", "0")
+        if abs(value) < 0.05
+        else f"{value:.1f}".removesuffix(".0")
+    )
 
 
 def _step(rough: float) -> float:

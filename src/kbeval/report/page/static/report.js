@@ -299,7 +299,7 @@
 
   const limits = [`Lists show the first ${data.depth} documents; ▲ ▼ say how many ranks higher or lower than in the run that is compared against, “new” that it is not in that run's first ${data.depth}.`,
     `Found means a relevant document within the first ${data.cut}.`];
-  if (data.limit) limits.push(`Texts are cut at ${data.limit.toLocaleString("en")} characters${data.texts === "gold" ? ", and only those of gold documents are in this file" : ""}.`);
+  if (data.limits[0]) limits.push(`Texts of gold documents are cut at ${data.limits[0].toLocaleString("en")} characters, those of others ${data.limits[1] ? `at ${data.limits[1].toLocaleString("en")}` : "are left out, to keep this file small"}.`);
   if (data.looked) limits.push(`Near-duplicates of the gold (half a passage of it or more) were looked for among the first ${data.looked} answers.`);
   else limits.push("Near-duplicates of the gold were not looked for: the texts are not at hand, or too many.");
   $("limits").textContent = limits.join(" ");
