@@ -14,8 +14,14 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
     from tests.end_to_end.conftest import Kbeval
 
-HOSTILE = "</script><script>document.title='owned'</script><!--<svg onload=\"document.title='owned'\">'\u202e\u05d0\u2028&amp;"
-PASSAGE = "A cashier may give money back up to fifty pounds without asking and must write down the reason in the book of the day."
+HOSTILE = (
+    "</script><script>document.title='owned'</script>"
+    "<!--<svg onload=\"document.title='owned'\">'\u202e\u05d0\u2028&amp;"
+)
+PASSAGE = (
+    "A cashier may give money back up to fifty pounds without asking and must "
+    "write down the reason in the book of the day."
+)
 DOCUMENTS = {
     "refunds": PASSAGE,
     "copy": PASSAGE + " It is the same in every branch.",

@@ -68,7 +68,7 @@ def compare(
     force: options.Force = False,
     config: options.Config = None,
 ) -> None:
-    """Puts runs side by side: metrics, statistics, verdicts; writes results.md, results.json, per_query.jsonl, report.html."""
+    """Puts runs side by side: metrics, statistics, verdicts; writes results.md, .json, per_query.jsonl, report.html."""
     from kbeval.config import load_project
     from kbeval.report.write import write_parquet, write_pictures, write_results
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -167,8 +168,8 @@ def _metrics(comparison: Comparison, runs: Sequence[RunResult]) -> Picture:
         if dots:
             rows.append((metric.label, dots, comparison.chance.get(metric.name)))
     note = (
-        "Dots are means over all questions, whiskers 95 % intervals by clusters (every cluster counts once in them, so that "
-        "a dot need not lie in the middle)."
+        "Dots are means over all questions, whiskers 95 % intervals by clusters (every cluster counts once in them, "
+        "so that a dot need not lie in the middle)."
     )
     if comparison.chance:
         note += " Dashed: what a random order of the documents would score."
@@ -273,7 +274,7 @@ def _sorted_one(pair: PairResult, differences: NDArray[np.float64], label_: str,
     edges = np.append(points, count)
     for sign, kind in ((1, "f0"), (-1, "f1")):
         path = []
-        for start, end in zip(edges[:-1], edges[1:], strict=True):
+        for start, end in itertools.pairwise(edges):
             value = float(differences[start])
             if value * sign > 0:
                 left, width = across(start), across(end) - across(start)
@@ -285,7 +286,8 @@ def _sorted_one(pair: PairResult, differences: NDArray[np.float64], label_: str,
     pieces.append(label(RIGHT, 226, f"▼ {clean(pair.b, 2 * MOST_LETTERS)} better: {losses}", end=True, kind="b"))
     pieces.append(label(48, 244, f"{count} questions, sorted; {same} equal", kind="s"))
     title = f"{pair.a} − {pair.b}, query by query"
-    note = f"The difference in {label_} on each question, largest first: {wins} for {pair.a}, {losses} for {pair.b}, {same} equal."
+    counts = f"{wins} for {pair.a}, {losses} for {pair.b}, {same} equal"
+    note = f"The difference in {label_} on each question, largest first: {counts}."
     return Picture(f"by-query-{number + 1}", title, note, drawing(250, title, note, *pieces))
 
 
@@ -358,7 +360,8 @@ def _slices(comparison: Comparison, runs: Sequence[RunResult]) -> list[Picture]:
                     dots.append((place, run.name, mean, of.ci95))
             short = name if len(name) <= 14 else f"{name.split(' (')[0][:13]}"
             rows.append((f"{short} ({len(at)})", dots, None))
-        note = f"{primary.label} by {what} (questions), with 95 % intervals by clusters. Slices describe; no verdict rests on them."
+        note = f"{primary.label} by {what} (questions), with 95 % intervals by clusters."
+        note += " Slices describe; no verdict rests on them."
         if len(kept) < len(found):
             note += f" The {len(kept)} largest of {len(found)}."
         ranges = [name for name, _ in kept if " (" in name] if what == "overlap" else []
@@ -396,7 +399,7 @@ def _latency(runs: Sequence[RunResult]) -> Picture | None:
         hint = element(
             "title",
             clean(
-                f"{name} {stage}: median {quantiles[2]:.1f} ms, 5 % to 95 %: {quantiles[0]:.1f} to {quantiles[4]:.1f} ms"
+                f"{name} {stage}: median {quantiles[2]:.1f} ms, 5 to 95 %: {quantiles[0]:.1f} to {quantiles[4]:.1f} ms"
             ),
         )
         body += [
@@ -421,8 +424,8 @@ def _latency(runs: Sequence[RunResult]) -> Picture | None:
         ]
     pieces.append(label(RIGHT, 11, "p95 in ms", end=True, kind="s"))
     note = (
-        "How long a question took, by stage, as measured when the run was made (from its sidecar): the mark is the median, the "
-        "box holds the middle half, the line goes from 5 % to 95 %. Each step of the scale is ten times the one before."
+        "How long a question took, by stage, as measured when the run was made (from its sidecar): the mark is the median, "
+        "the box holds the middle half, the line goes from 5 % to 95 %. Each step of the scale is ten times the one before."
     )
     return Picture("latency", "Latency by stage", note, drawing(y + 28, "Latency by stage", note, *pieces, *body))
 

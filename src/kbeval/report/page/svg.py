@@ -1,4 +1,4 @@
-"""Small pieces of SVG. Text and attributes are escaped; numbers have one decimal, so that bytes do not depend on noise."""
+"""Small pieces of SVG. Text and attributes are escaped; numbers have one decimal."""
 
 from __future__ import annotations
 
