@@ -173,7 +173,7 @@ def _metrics(comparison: Comparison, runs: Sequence[RunResult]) -> Picture:
     )
     if comparison.chance:
         note += " Dashed: what a random order of the documents would score."
-    svg = _dots("Every metric by engine", note, rows, [run.name for run in runs], bounds=(0.0, None))
+    svg = _dots("Every metric by engine", note, rows, [run.name for run in runs])
     return Picture("metrics", "Every metric by engine", note, svg)
 
 
@@ -368,7 +368,7 @@ def _slices(comparison: Comparison, runs: Sequence[RunResult]) -> list[Picture]:
         if ranges:
             note += f" {'; '.join(ranges)}: the share of a question's words in its gold text."
         title = f"{primary.label} by {what}"
-        svg = _dots(title, note, rows, [run.name for run in runs], bounds=(0.0, None))
+        svg = _dots(title, note, rows, [run.name for run in runs])
         made.append(Picture(f"by-{what.replace(' ', '-')}", title, note, svg))
     return made
 
@@ -424,8 +424,9 @@ def _latency(runs: Sequence[RunResult]) -> Picture | None:
         ]
     pieces.append(label(RIGHT, 11, "p95 in ms", end=True, kind="s"))
     note = (
-        "How long a question took, by stage, as measured when the run was made (from its sidecar): the mark is the median, "
-        "the box holds the middle half, the line goes from 5 % to 95 %. Each step of the scale is ten times the one before."
+        "How long a question took, by stage, as measured when the run was made (from its sidecar): the mark is the "
+        "median, the box holds the middle half, the line goes from 5 % to 95 %. Each step of the scale is ten times the "
+        "one before."
     )
     return Picture("latency", "Latency by stage", note, drawing(y + 28, "Latency by stage", note, *pieces, *body))
 
