@@ -425,8 +425,8 @@ def _latency(runs: Sequence[RunResult]) -> Picture | None:
     pieces.append(label(RIGHT, 11, "p95 in ms", end=True, kind="s"))
     note = (
         "How long a question took, by stage, as measured when the run was made (from its sidecar): the mark is the "
-        "median, the box holds the middle half, the line goes from 5 % to 95 %. Each step of the scale is ten times the "
-        "one before."
+        "median, the box holds the middle half, the line goes from 5 % to 95 %. Each step of the scale is ten times "
+        "the one before."
     )
     return Picture("latency", "Latency by stage", note, drawing(y + 28, "Latency by stage", note, *pieces, *body))
 
