@@ -57,14 +57,21 @@ def compare(
     parquet: Annotated[
         Path | None, typer.Option("--parquet", help="Also write every value, by query, run and metric, as Parquet.")
     ] = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            "--pictures",
+            help="Also write the report's pictures as SVG (PNG too with kbeval[pictures]), and results.tex.",
+        ),
+    ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="How to print the comparison.")] = Format.TABLE,
     force: options.Force = False,
     config: options.Config = None,
 ) -> None:
-    """Puts runs side by side: metrics, statistics, verdicts; writes results.md, results.json, per_query.jsonl."""
+    """Puts runs side by side: metrics, statistics, verdicts; writes results.md, .json, per_query.jsonl, report.html."""
     from kbeval.config import load_project
     from kbeval.errors import KbevalError
-    from kbeval.report.write import refuse_overwriting, write_parquet, write_results
+    from kbeval.report.write import refuse_overwriting, write_parquet, write_pictures, write_results
 
     project = load_project(config)
     refuse_overwriting(out or project.root / "results", parquet, [*runs, *([qrels] if qrels else [])])
@@ -78,6 +85,8 @@ def compare(
     written = write_results(comparison, out or project.root / "results")
     if parquet is not None:
         written.append(write_parquet(comparison, parquet))
+    if pictures is not None:
+        written += write_pictures(comparison, pictures)
     show(comparison, output_format)
     if output_format is Format.TABLE:
         for path in written:
@@ -155,27 +164,18 @@ def compare_sources(
 
 def show(comparison: Comparison, output_format: Format) -> None:
     """Prints the comparison on standard output."""
+    from kbeval.report.latex import main_tables, results_tex
     from kbeval.report.markdown import results_md
     from kbeval.report.results_json import results_json
-    from kbeval.report.sections import (
-        counts_table,
-        metrics_table,
-        pairs_table,
-        slices_table,
-        strata_table,
-        verdicts_table,
-    )
-    from kbeval.report.tables import as_csv, as_latex
+    from kbeval.report.tables import as_csv
     from kbeval.report.terminal import as_terminal
 
-    shown = (metrics_table, counts_table, verdicts_table, strata_table, slices_table, pairs_table)
-    tables = [made for table in shown if (made := table(comparison)) is not None]
     text = {
         Format.TABLE: lambda: as_terminal(comparison),
         Format.MARKDOWN: lambda: results_md(comparison),
         Format.JSON: lambda: results_json(comparison).decode(),
-        Format.CSV: lambda: as_csv(tables),
-        Format.LATEX: lambda: "\n".join(as_latex(table) for table in tables),
+        Format.CSV: lambda: as_csv(main_tables(comparison)),
+        Format.LATEX: lambda: results_tex(comparison),
     }[output_format]()
     sys.stdout.write(text)
     sys.stdout.flush()

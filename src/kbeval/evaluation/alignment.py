@@ -151,6 +151,14 @@ class Alignment:
         """The grade of each hit."""
         return self.judgments.grade[self.hits.judgment]
 
+    def first_ranks(self, level: int) -> Integers:
+        """For each query, the rank of its first document of at least this grade; 0 where there is none."""
+        relevant = self.grade >= level
+        ranks = np.zeros(len(self.returned), dtype=np.int64)
+        # Hits are in order of rank: of several that are assigned to one query, the last to be assigned stays.
+        ranks[self.hits.query[relevant][::-1]] = self.hits.rank[relevant][::-1]
+        return ranks
+
     def by_ranx(
         self, kernel: ranx_kernels.Kernel, *arguments: float | Integers, relevant: list[Reals] | None = None
     ) -> Reals:

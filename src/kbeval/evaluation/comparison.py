@@ -119,12 +119,15 @@ class RunResult:
         without_own_labels: the primary metric's mean without the labels that this run alone brought into the pool; None
             where there are none.
         pooled: whether its first ten documents were pooled to be judged; None where there is no pool.
+        uncut_ranks: as ``first_ranks``, before lists are cut to the depth that is compared.
+        tied: whether the first relevant document of the uncut list has the score of the document before it, so that
+            another order of equal scores would put it higher.
     """
 
     name: str
     sidecar: Sidecar | None
     values: Mapping[str, NDArray[np.float64]]
-    ranked: Sequence[Sequence[str]]
+    ranked: Ranked
     first_ranks: NDArray[np.int64]
     judged: NDArray[np.float64]
     errors: Mapping[str, str]
@@ -137,6 +140,8 @@ class RunResult:
     without_added: WithoutAdded | None = None
     without_own_labels: float | None = None
     pooled: bool | None = None
+    uncut_ranks: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    tied: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     @property
     def reads_text(self) -> bool:
@@ -428,6 +433,7 @@ def _measure(
     in_test_set = set(test_set.queries)
     errors = {q: line for q, line in (sidecar.errors if sidecar else {}).items() if q in in_test_set}
     count = max([RANKED_IDS, *(metric.k or 0 for metric in options.metrics)])
+    uncut = alignment.first_ranks(test_set.level)
     return RunResult(
         name=run.name,
         sidecar=sidecar,
@@ -442,6 +448,8 @@ def _measure(
         left_out=scores.left_out,
         ties=ties,
         top_scores=_top_scores(test_set, run),
+        uncut_ranks=uncut,
+        tied=_tied(run, alignment, uncut),
     )
 
 
@@ -450,6 +458,16 @@ def _first_ranks(reciprocal: NDArray[np.float64]) -> NDArray[np.int64]:
     first = np.zeros(len(reciprocal), dtype=np.int64)
     first[reciprocal > 0] = np.rint(1 / reciprocal[reciprocal > 0]).astype(np.int64)
     return first
+
+
+def _tied(run: Run, alignment: Alignment, ranks: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """For each query, whether the document at this rank has the score of the one before it."""
+    scores = run.frame["score"].to_numpy()
+    tied = np.zeros(len(ranks), dtype=np.bool_)
+    later = np.flatnonzero(ranks > 1)
+    rows = alignment.starts[later] + ranks[later] - 1
+    tied[later] = scores[rows] == scores[rows - 1]
+    return tied
 
 
 def _without_added(test_set: TestSet, alignment: Alignment, options: Options, depth: int | None) -> WithoutAdded:
@@ -478,6 +496,13 @@ class Ranked(Sequence[list[str]]):
 
     def __len__(self) -> int:
         return len(self._ends)
+
+    def column(self, count: int) -> tuple[pl.Series, NDArray[np.int64]]:
+        """The first ``count`` documents of each list, one list after another, and how many of each there are."""
+        starts = np.concatenate(([0], self._ends[:-1])) if len(self._ends) else self._ends
+        lengths = np.minimum(self._ends - starts, count)
+        rows = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
+        return self._documents.gather(rows), lengths
 
     @overload
     def __getitem__(self, index: int) -> list[str]: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +51,35 @@ def slices(test_set: TestSet) -> list[Slice]:
     if len(sources) > 1 and {tuple(rows) for rows in sources.values()} != {tuple(each.rows) for each in found}:
         found += [Slice("source", name, rows) for name, rows in sorted(sources.items())]
     return found + _thirds(test_set.overlaps)
+
+
+def further_slices(test_set: TestSet) -> list[Slice]:
+    """Slices by the question's domain and by the type of its gold document, where they are known and cut at all.
+
+    A document's type is ``type`` (or ``doc_type``, ``document_type``) of its metadata, else the ending of its file
+    name; a question has its best gold document's.
+    """
+    domains = [known.domain if (known := test_set.labelled.get(query)) else None for query in test_set.queries]
+    types = [_document_type(test_set, query) for query in test_set.queries]
+    found = []
+    for by, values in (("domain", domains), ("document type", types)):
+        column = np.array(values, dtype=object)
+        names = sorted({value for value in values if value})
+        if len(names) > 1:
+            found += [Slice(by, name, np.flatnonzero(column == name)) for name in names]
+    return found
+
+
+def _document_type(test_set: TestSet, query: str) -> str | None:
+    gold = test_set.gold[query]
+    document = test_set.documents.get(gold[0]) if gold else None
+    if document is None:
+        return None
+    for key in ("type", "doc_type", "document_type"):
+        value = document.metadata.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return PurePosixPath(document.filename).suffix.lower() or None
 
 
 def overlap_spreads(test_set: TestSet) -> list[OverlapSpread]:

@@ -195,18 +195,23 @@ def _caveats(comparison: Comparison) -> list[str]:
     return ["## Caveats", "\n".join(lines)]
 
 
-def _configuration(comparison: Comparison) -> list[str]:
+def configuration_lines(comparison: Comparison) -> list[str]:
+    """What was compared: hashes of the test set, and each run's engine with its settings."""
     lines = [
-        f"- test set {comparison.test_set.hash}, corpus {comparison.test_set.corpus_hash or 'not known'}, "
+        f"test set {comparison.test_set.hash}, corpus {comparison.test_set.corpus_hash or 'not known'}, "
         f"questions {comparison.test_set.queries_hash or 'not known'}"
     ]
     for run in comparison.runs:
         if run.sidecar is None:
-            lines.append(f"- {escape_markdown(run.name)}: no sidecar, so nothing is known of it")
+            lines.append(f"{run.name}: no sidecar, so nothing is known of it")
             continue
         options = orjson.dumps(run.sidecar.engine.configuration, option=orjson.OPT_SORT_KEYS).decode()
-        facts = f"{run.name}: {run.sidecar.engine.type}, k = {run.sidecar.k}, {options}"
-        lines.append(f"- {escape_markdown(facts, limit=2000)}")
+        lines.append(f"{run.name}: {run.sidecar.engine.type}, k = {run.sidecar.k}, {options}")
+    return lines
+
+
+def _configuration(comparison: Comparison) -> list[str]:
+    lines = [f"- {escape_markdown(line, limit=2000)}" for line in configuration_lines(comparison)]
     return ["## Configuration", "\n".join(lines)]
 
 

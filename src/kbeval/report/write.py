@@ -1,4 +1,4 @@
-"""Writes the three results files."""
+"""Writes the three results files, the page beside them, and pictures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from kbeval.errors import KbevalError
 from kbeval.formats.text import write_atomically
+from kbeval.report.latex import results_tex
 from kbeval.report.markdown import results_md
+from kbeval.report.page.page import report_html
 from kbeval.report.results_json import per_query_jsonl, results_json
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from kbeval.evaluation.comparison import Comparison
 
 
-RESULTS = ("results.md", "results.json", "per_query.jsonl")
+RESULTS = ("results.md", "results.json", "per_query.jsonl", "report.html")
 
 
 def refuse_overwriting(folder: Path, parquet: Path | None, inputs: Iterable[Path]) -> None:
@@ -36,14 +38,15 @@ def refuse_overwriting(folder: Path, parquet: Path | None, inputs: Iterable[Path
 
 
 def write_results(comparison: Comparison, folder: Path) -> list[Path]:
-    """Writes results.md, results.json and per_query.jsonl into ``folder``.
+    """Writes results.md, results.json, per_query.jsonl and report.html into ``folder``.
 
-    All three are complete in memory before the first is written, so that a failure leaves the old ones together.
+    All are complete in memory before the first is written, so that a failure leaves the old ones together.
     """
     files = {
         "results.md": results_md(comparison).encode(),
         "results.json": results_json(comparison),
         "per_query.jsonl": b"".join(per_query_jsonl(comparison)),
+        "report.html": report_html(comparison),
     }
     for name, content in files.items():
         write_atomically(folder / name, content)
@@ -56,3 +59,24 @@ def write_parquet(comparison: Comparison, path: Path) -> Path:
     comparison.per_query().write_parquet(buffer)
     write_atomically(path, buffer.getvalue())
     return path
+
+
+def write_pictures(comparison: Comparison, folder: Path) -> list[Path]:
+    """Writes every picture of the page as SVG, and as PNG where ``kbeval[pictures]`` is installed; and results.tex.
+
+    Raises:
+        KbevalError: a file cannot be written.
+    """
+    from kbeval.report.page.pictures import pictures
+    from kbeval.report.page.svg import as_png, standalone
+
+    files = {"results.tex": results_tex(comparison).encode()}
+    for picture in pictures(comparison):
+        svg = standalone(picture.svg)
+        files[f"{picture.name}.svg"] = svg
+        png = as_png(svg)
+        if png is not None:
+            files[f"{picture.name}.png"] = png
+    for name, content in files.items():
+        write_atomically(folder / name, content)
+    return [folder / name for name in files]

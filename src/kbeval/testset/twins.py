@@ -143,6 +143,32 @@ def candidates_among(
     return sorted(candidates, key=lambda one: (one.query.encode(), -one.similarity, one.document.encode()))
 
 
+def passages_found(
+    pairs: Iterable[tuple[str, str]], texts: Mapping[str, Sequence[str]]
+) -> dict[tuple[str, str], float]:
+    """For each pair of documents, how much of one passage of the first the second holds; the highest share.
+
+    What ``near_duplicates`` finds among all documents, for a few pairs of them in little time.
+
+    Args:
+        pairs: ids of documents.
+        texts: the passages of each document; one that is not there is alike to none.
+    """
+    wanted = list(pairs)
+    names = [name for name in dict.fromkeys(name for pair in wanted for name in pair) if name in texts]
+    chunks = [Chunk(name, name, passage) for name in names for passage in texts[name]]
+    passages: dict[str, list[NDArray[np.uint64]]] = defaultdict(list)
+    for chunk, hashes in zip(chunks, _hashes(chunks), strict=True):
+        passages[chunk.document_id].append(hashes)
+    wholes = {name: np.unique(np.concatenate(parts)) for name, parts in passages.items()}
+    shares = {}
+    for first, second in wanted:
+        looked_for = [part for part in passages.get(first, ()) if len(part) >= LEAST_SHINGLES]
+        held = wholes.get(second, np.empty(0, np.uint64))
+        shares[first, second] = max((_shared(part, held) / len(part) for part in looked_for), default=0.0)
+    return shares
+
+
 def find_passages(texts: Sequence[str], chunks: Sequence[Chunk], threshold: float = 0.8) -> list[str | None]:
     """For each text the chunk that it is or mostly is in: the one of the document that holds the largest share of it.
 
@@ -231,7 +257,7 @@ def _firsts(ascending: NDArray[Any]) -> NDArray[np.int64]:
     return np.flatnonzero(np.append([True], ascending[1:] != ascending[:-1])[: len(ascending)])
 
 
-def _shared(some: NDArray[np.int64], others: NDArray[np.int64]) -> int:
+def _shared(some: NDArray[Any], others: NDArray[Any]) -> int:
     """How many of some distinct values are among others, which are sorted."""
     if not len(some) or not len(others):
         return 0

@@ -1,0 +1,1 @@
+"""report.html: the comparison as one page that opens from disk and asks nobody for anything."""
