@@ -14,7 +14,21 @@ from typing import Annotated
 import typer
 
 from kbeval._version import __version__
-from kbeval.cli import agreement, compare, doctor, evaluate, export, generate, import_, init, judge, review, run, twins
+from kbeval.cli import (
+    agreement,
+    check,
+    compare,
+    doctor,
+    evaluate,
+    export,
+    generate,
+    import_,
+    init,
+    judge,
+    review,
+    run,
+    twins,
+)
 from kbeval.errors import KbevalError
 from kbeval.signals import interruptible
 
@@ -40,6 +54,7 @@ app.command("agreement")(agreement.agreement)
 app.command("export")(export.export)
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
+app.command("check")(check.check)
 app.command("evaluate")(evaluate.evaluate)
 app.command("doctor")(doctor.doctor)
 

@@ -229,7 +229,10 @@ def _unpooled(run: Measured, baseline: Baseline, of: PairStatistics) -> str:
     """METHOD 6: who was never pooled, and is judged less than the other, can neither win nor lose."""
     if baseline.judged is None or of.identical:
         return ""
-    sides = ((run.name, run.pooled, run.judged, baseline.judged), (baseline.name, baseline.pooled, baseline.judged, run.judged))
+    sides = (
+        (run.name, run.pooled, run.judged, baseline.judged),
+        (baseline.name, baseline.pooled, baseline.judged, run.judged),
+    )
     for name, pooled, own, other in sides:
         if pooled is False and own < other - UNPOOLED_GAP:
             return f"{name} was never pooled, and fewer of its documents are judged (judged@10 {own:.2f}, {other:.2f})"

@@ -16,14 +16,13 @@ from kbeval.model import Run
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from kbeval.evaluation.comparison import RunSource
     from kbeval.evaluation.metrics import Metric
     from kbeval.evaluation.test_set import TestSet
     from kbeval.formats.sidecar import Sidecar
-
-    import numpy as np
 
 
 @dataclass(frozen=True)
