@@ -56,6 +56,8 @@ app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("check")(check.check)
 app.command("evaluate")(evaluate.evaluate)
+app.add_typer(history.app, name="history")
+app.command("trend")(history.trend)
 app.command("doctor")(doctor.doctor)
 
 

@@ -12,7 +12,7 @@ import typer
 from kbeval.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kbeval.config import Project
     from kbeval.evaluation.comparison import RunSource
@@ -50,6 +50,7 @@ def check(
         int | None,
         typer.Option("--relevance-level", min=1, max=options.MOST, help="From which grade on a document is relevant."),
     ] = None,
+    record: Annotated[bool, typer.Option("--record", help="Also record the runs in the history.")] = False,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XML.")] = None,
     summary: Annotated[
         Path | None,
@@ -91,6 +92,8 @@ def check(
     if not any(line.judged for line in lines):
         why = "; ".join(dict.fromkeys(f"{line.label}: {line.why}" for line in lines))
         raise KbevalError(f"nothing could be judged: {why or 'no run has a target or a baseline'}")
+    if record:
+        _record(project, test_set, runs)
     policy = Policy(settings.check.unreachable == "fail", settings.check.cannot_tell == "fail")
     found = Check(test_set, measured, baselines, lines, policy)
     for run in measured:
@@ -148,7 +151,70 @@ def _measured(
                 f"documents): metrics without a cut-off are not comparable"
             )
         baselines[run.name] = _as_baseline(base)
+    if from_history:
+        baselines = _from_history(project, test_set, sources, by_name, margins)
     return measured[: len(paths)], baselines
+
+
+def _from_history(
+    project: Project,
+    test_set: TestSet,
+    sources: Sequence[RunSource],
+    measured: Mapping[str, Measured],
+    margins: Sequence[Margin],
+) -> dict[str, Baseline]:
+    """For each run the newest recorded one of its engine: on the same ground, without errors, and not the run itself.
+
+    One with errors is passed over, as a lowered bar is none; so is one of version 1, which has no values by query.
+    """
+    from kbeval.errors import KbevalError
+    from kbeval.evaluation.gates import Baseline
+    from kbeval.history import open_history
+    from kbeval.history.recording import key_of, store_of
+
+    baselines = {}
+    with open_history(store_of(project), create=False) as history:
+        for source in sources:
+            run, own = measured[source.name], key_of(source, test_set)
+            sidecar = source.sidecar
+            corpus = sidecar.corpus_hash if sidecar else test_set.corpus_hash
+            queries = sidecar.queries_hash if sidecar else test_set.queries_hash
+            ground = (test_set.hash, corpus, queries)
+            found = [
+                entry
+                for entry in history.entries(engine=run.engine)
+                if entry.key != own and entry.ground == ground and entry.values is not None and not entry.errored
+            ]
+            if not found:
+                raise KbevalError(
+                    f"run {run.name}: expected an earlier recorded run of engine {run.engine} on this test set, corpus "
+                    f"and questions without errors, found none; record one: kbeval history add RUN"
+                )
+            entry = found[-1]
+            if entry.k != (sidecar.k if sidecar else None):
+                raise KbevalError(
+                    f"run {run.name}: expected the depth of its baseline, recorded {entry.when} (k = {entry.k}), found "
+                    f"k = {sidecar.k if sidecar else None}; run it again"
+                )
+            values = entry.values or {}
+            lacking = next((m.metric.name for m in margins if m.metric.name not in values), None)
+            if lacking is not None and lacking in run.values:
+                raise KbevalError(
+                    f"run {run.name}: expected {lacking} in its baseline, recorded {entry.when}, found "
+                    f"{', '.join(values)}; set [margins] before recording"
+                )
+            commit = f" at {entry.commit[:10]}" if entry.commit else ""
+            origin = f"recorded {entry.when}{commit}"
+            baselines[run.name] = Baseline(f"{entry.run} {origin}", values, origin=origin)
+    return baselines
+
+
+def _record(project: Project, test_set: TestSet, paths: Sequence[Path]) -> None:
+    from kbeval.history import revision_of
+    from kbeval.history.recording import record_runs, recorded_metrics, store_of
+
+    sources = _open(paths, test_set)
+    record_runs(store_of(project), sources, test_set, recorded_metrics(project.settings), revision_of(project.root))
 
 
 def _baseline_of(run: Path, baseline: Path) -> Path:
