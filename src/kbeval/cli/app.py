@@ -22,6 +22,7 @@ from kbeval.cli import (
     evaluate,
     export,
     generate,
+    history,
     import_,
     init,
     judge,

@@ -99,7 +99,7 @@ def check(
     for run in measured:
         for warning in run.warnings:
             options.warn(f"{run.name}: {warning}")
-    made: dict[Format, Callable[[], str]] = {
+    made: Callable[[], str] = {
         Format.TEXT: lambda: gate_text(found),
         Format.MARKDOWN: lambda: gate_markdown(found),
         Format.JSON: lambda: gate_json(found),

@@ -5,6 +5,7 @@ Where test set, corpus or questions changed the numbers before and after are of 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from kbeval.history import Entry
 
+# What no XML document can hold and plain_text leaves: surrogates and two that are no characters.
+_IMPOSSIBLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 BARS = "▁▂▃▄▅▆▇█"
 BREAK = "┊"
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 900, 260, 56, 16, 34, 44
@@ -124,8 +127,4 @@ def _bar(value: float) -> str:
 
 
 def _xml(text: str) -> str:
-    kept = "".join(
-        c if c in "\t" or (c >= " " and c not in "\ufffe\uffff" and not "\ud800" <= c <= "\udfff") else " "
-        for c in text
-    )
-    return escape(plain_text(kept))
+    return escape(_IMPOSSIBLE.sub(" ", plain_text(text)))
