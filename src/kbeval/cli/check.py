@@ -128,11 +128,13 @@ def _measured(
 
     from_history = baseline is not None and str(baseline) == HISTORY
     bases = [] if baseline is None or from_history else [_baseline_of(path, baseline) for path in paths]
-    distinct = list(dict.fromkeys(bases))
-    opened = _open([*paths, *distinct], test_set)
-    sources, others = opened[: len(paths)], opened[len(paths) :]
-    by_path = dict(zip(distinct, others, strict=True))
-    pairs = [(source, by_path[path]) for source, path in zip(sources, bases, strict=True)] if bases else []
+    # A baseline may be one of the runs; it is read once.
+    own = {path.resolve() for path in paths}
+    others = list(dict.fromkeys(path for path in bases if path.resolve() not in own))
+    opened = _open([*paths, *others], test_set)
+    sources = opened[: len(paths)]
+    by_path = {path.resolve(): source for path, source in zip([*paths, *others], opened, strict=True)}
+    pairs = [(source, by_path[path.resolve()]) for source, path in zip(sources, bases, strict=True)] if bases else []
     for source, other in pairs:
         _same_depth(source, other)
     asked: list[Metric] = [target.metric for target in targets if target.metric] + [m.metric for m in margins]
@@ -142,7 +144,7 @@ def _measured(
     by_name = {one.name: one for one in measured}
     baselines: dict[str, Baseline] = {}
     for source, other in pairs:
-        if source.origin == other.origin:
+        if source is other:
             continue  # a run is not held against itself
         run, base = by_name[source.name], by_name[other.name]
         if (source.sidecar is None or other.sidecar is None) and run.longest != base.longest:
