@@ -294,8 +294,15 @@ def test_baselines_by_folder_and_from_history(gate: Program) -> None:
         write_run(folder / "new", name, of)
     arguments = ("new/base.trec", "new/other.trec", "--qrels", "qrels.txt", "--format", "json")
     result = gate("check", *arguments, "--baseline", ".")
-    words = [line["word"] for line in json.loads(result.out)["gates"] if line["gate"] == "margin"]
-    assert (result.code, words) == (1, ["regressed", "not worse"])
+    lines = [line for line in json.loads(result.out)["gates"] if line["gate"] == "margin"]
+    assert result.code == 1
+    assert [(line["run"], line["baseline"], line["word"]) for line in lines] == [
+        ("base", "baseline base", "regressed"),
+        ("other", "baseline other", "not worse"),
+    ]
+    sidecar(folder, "base", errors={"q1": "down"})
+    assert "errors in baseline base)" in gate("check", *arguments[:4], "--baseline", ".").out
+    (folder / "base.json").unlink()
     assert "found no store" in gate.refused("check", *arguments, "--baseline", "history")
     assert gate("history", "add", "base.trec", "other.trec", "--qrels", "qrels.txt").code == 0
     result = gate("check", "new/base.trec", "--qrels", "qrels.txt", "--format", "json", "--baseline", "history")

@@ -131,7 +131,7 @@ def _measured(
     # A baseline may be one of the runs; it is read once.
     own = {path.resolve() for path in paths}
     others = list(dict.fromkeys(path for path in bases if path.resolve() not in own))
-    opened = _open([*paths, *others], test_set)
+    opened = _open(paths, test_set, others)
     sources = opened[: len(paths)]
     by_path = {path.resolve(): source for path, source in zip([*paths, *others], opened, strict=True)}
     pairs = [(source, by_path[path.resolve()]) for source, path in zip(sources, bases, strict=True)] if bases else []
@@ -230,17 +230,22 @@ def _baseline_of(run: Path, baseline: Path) -> Path:
     return path
 
 
-def _open(paths: Sequence[Path], test_set: TestSet) -> list[RunSource]:
-    """The runs with their sidecars, refused where one names another corpus or other questions."""
+def _open(paths: Sequence[Path], test_set: TestSet, baselines: Sequence[Path] = ()) -> list[RunSource]:
+    """The runs with their sidecars, refused where one names another corpus or other questions.
+
+    Runs are named among themselves, so that what they are called does not depend on where a baseline lies.
+    """
     from kbeval.errors import KbevalError
     from kbeval.evaluation.comparison import RunSource
     from kbeval.evaluation.provenance import check_provenance
     from kbeval.formats.sidecar import read_sidecar, sidecar_path
     from kbeval.formats.trec import run_name, run_names
 
+    names = run_names(paths)
+    names += [f"baseline {name}" if name in names else name for name in (run_names(baselines) if baselines else ())]
     sources = [
         RunSource(name, path, read_sidecar(sidecar_path(path, run_name(path))))
-        for name, path in zip(run_names(paths), paths, strict=True)
+        for name, path in zip(names, [*paths, *baselines], strict=True)
     ]
     if problems := check_provenance(sources, test_set, force=True):
         raise KbevalError(f"{problems[0]}: what was measured on other data can be held to nothing; run it again")

@@ -124,7 +124,8 @@ class Check:
     def broken(self) -> list[str]:
         """The runs, and baselines, whose engine failed on a question: their numbers are not what they should be."""
         runs = [run.name for run in self.runs if run.errors]
-        return runs + list(dict.fromkeys(f"baseline {b.name}" for b in self.baselines.values() if b.errors))
+        bases = [f"baseline {base.name.removeprefix('baseline ')}" for base in self.baselines.values() if base.errors]
+        return runs + list(dict.fromkeys(bases))
 
     @property
     def passed(self) -> bool:
