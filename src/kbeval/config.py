@@ -8,7 +8,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -21,6 +21,7 @@ CORPUS_DSN_VARIABLE = "KBEVAL_CORPUS_DSN"
 # Environment variable -> the setting that it overrides.
 ENVIRONMENT = {
     "KBEVAL_DSN": ("store", "dsn"),
+    "KBEVAL_HISTORY": ("history", "store"),
     CORPUS_DSN_VARIABLE: ("corpus", "dsn"),
     "KBEVAL_LLM_BASE_URL": ("llm", "base_url"),
     "KBEVAL_LLM_MODEL": ("llm", "model"),
@@ -31,6 +32,10 @@ DEFAULT_ENGINES: dict[str, dict[str, Any]] = {
     "b": {"type": "keyword"},
     "bm25": {"type": "bm25"},
 }
+
+
+# A number and nothing that can be read as one: true is not the target 1.
+_Number = Annotated[float, Field(strict=True)]
 
 
 class _Table(BaseModel):
@@ -132,6 +137,23 @@ class JudgeSettings(_Table):
     max_answer_tokens: int = Field(default=300, ge=20)
 
 
+class CheckSettings(_Table):
+    """Which words of ``kbeval check`` fail it, besides a missed target and a regression, which always do."""
+
+    unreachable: Literal["warn", "fail"] = "warn"
+    cannot_tell: Literal["warn", "fail"] = "warn"
+
+
+class HistorySettings(_Table):
+    """Where evaluated runs are recorded: an SQLite file, or a PostgreSQL database by its DSN.
+
+    Without a store it is ``results/history.sqlite`` beside what ``evaluate`` writes.
+    """
+
+    store: str | None = Field(default=None, min_length=1, repr=False)
+    record: bool = True
+
+
 class StoreSettings(_Table):
     """The evaluation database: an embedded one where no DSN is given."""
 
@@ -148,8 +170,11 @@ class Settings(_Table):
     generate: GenerateSettings = GenerateSettings()
     judge: JudgeSettings = JudgeSettings()
     store: StoreSettings = StoreSettings()
+    check: CheckSettings = CheckSettings()
+    history: HistorySettings = HistorySettings()
     engines: dict[str, dict[str, Any]] = DEFAULT_ENGINES
-    targets: dict[str, float] = {}
+    targets: dict[str, _Number] = {}
+    margins: dict[str, _Number] = {}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,22 @@ from typing import Annotated
 import typer
 
 from kbeval._version import __version__
-from kbeval.cli import agreement, compare, doctor, evaluate, export, generate, import_, init, judge, review, run, twins
+from kbeval.cli import (
+    agreement,
+    check,
+    compare,
+    doctor,
+    evaluate,
+    export,
+    generate,
+    history,
+    import_,
+    init,
+    judge,
+    review,
+    run,
+    twins,
+)
 from kbeval.errors import KbevalError
 from kbeval.signals import interruptible
 
@@ -40,7 +55,10 @@ app.command("agreement")(agreement.agreement)
 app.command("export")(export.export)
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
+app.command("check")(check.check)
 app.command("evaluate")(evaluate.evaluate)
+app.add_typer(history.app, name="history")
+app.command("trend")(history.trend)
 app.command("doctor")(doctor.doctor)
 
 

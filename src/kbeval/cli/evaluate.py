@@ -24,6 +24,10 @@ def evaluate(
     escape_ids: Annotated[
         bool, typer.Option("--escape-ids", help="Percent-encode blanks in ids, which TREC files cannot hold.")
     ] = False,
+    record: Annotated[
+        bool | None,
+        typer.Option("--record/--no-record", help="Record the runs in the history; [history] record otherwise."),
+    ] = None,
     config: options.Config = None,
 ) -> None:
     """Exports the data set, runs every configured engine on it, and compares them."""
@@ -32,6 +36,8 @@ def evaluate(
     from kbeval.engines.registry import named_tables, plan_engines
     from kbeval.evaluation.test_set import from_dataset
     from kbeval.formats.dataset import write_dataset
+    from kbeval.history import revision_of
+    from kbeval.history.recording import record_runs, recorded_metrics, store_of
     from kbeval.progress import on_standard_error
     from kbeval.report.latency import latency_table
     from kbeval.report.tables import as_text
@@ -49,6 +55,10 @@ def evaluate(
     require_judgments(data)
     level = level_of(project, data)
     foreign = dataset is not None and dataset.resolve() != project.root
+    recording = project.settings.history.record if record is None else record
+    metrics = recorded_metrics(project.settings) if recording else []
+    # Before anything is written: what an evaluation writes is no change of what is evaluated.
+    revision = revision_of(project.root) if recording else None
     target = out or (project.root / "out" / dataset.resolve().name if foreign and dataset else project.root)
     written: list[Path] = []
     if not foreign:
@@ -72,9 +82,12 @@ def evaluate(
         escape_ids=escape_ids,
     )
     test_set = from_dataset(data, level=level)
-    comparison = compare_sources(project, test_set, open_runs([one.path for one in finished], test_set, force=False))
+    sources = open_runs([one.path for one in finished], test_set, force=False)
+    comparison = compare_sources(project, test_set, sources)
     written += [path for one in finished for path in (one.path, one.path.with_suffix(".json"))]
     written += write_results(comparison, target / "results")
+    if revision is not None:
+        record_runs(store_of(project, target), sources, test_set, metrics, revision)
     show(comparison, Format.TABLE)
     typer.echo(as_text(latency_table({one.name: one.outcomes.latencies_ms() for one in finished})))
     typer.echo(f"wrote {', '.join(options.shown(path) for path in written)}")

@@ -48,7 +48,7 @@ class Table:
 
 def as_text(table: Table) -> str:
     """Aligned columns, two blanks apart."""
-    rows = [[_plain(cell) for cell in row] for row in (table.headers, *table.rows)]
+    rows = [[plain_text(cell) for cell in row] for row in (table.headers, *table.rows)]
     widths = [max(_width(row[column]) for row in rows) for column in range(len(table.headers))]
     lines = ["  ".join(_pad(cell, widths[i], i < table.left) for i, cell in enumerate(row)).rstrip() for row in rows]
     return "\n".join(([table.title] if table.title else []) + lines) + "\n"
@@ -82,7 +82,7 @@ def as_latex(table: Table) -> str:
 
 def escape_markdown(text: str, limit: int = 160) -> str:
     """Text from data as Markdown shows it: on one line, nothing in it acting as markup, cut at ``limit``."""
-    line = _plain(text)
+    line = plain_text(text)
     if len(line) > limit:
         line = line[: limit - 1] + "…"
     escaped = _MARKDOWN_SPECIAL.sub(lambda match: "".join(f"\\{character}" for character in match[0]), line)
@@ -91,10 +91,11 @@ def escape_markdown(text: str, limit: int = 160) -> str:
 
 def escape_latex(text: str) -> str:
     """Text as LaTeX shows it."""
-    return "".join(_LATEX_SPECIAL.get(character, character) for character in _plain(text))
+    return "".join(_LATEX_SPECIAL.get(character, character) for character in plain_text(text))
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
+    """Text from data on one line: blanks for control characters and line breaks."""
     if text.isascii() and text.isprintable():  # nearly every cell, and a tenth of the time
         return re.sub(" +", " ", text).strip(" ")
     kept = (" " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character for character in text)
