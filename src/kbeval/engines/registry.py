@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from kbeval.config import explain
+from kbeval.engines.presets import expand
 from kbeval.errors import KbevalError
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _module_of(kind: str, known: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _plan(name: str, table: Mapping[str, Any]) -> EnginePlan:
-    options = dict(table)
+    options = expand(name, table)
     kind = options.pop("type", None)
     if not isinstance(kind, str):
         raise KbevalError(f"[engines.{name}]: expected a type ({_KNOWN}), found {kind!r}")
