@@ -30,7 +30,7 @@ _SEARCH = SQL(r"""
         SELECT string_agg('''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || '''', ' | ')::tsquery AS words
         FROM unnest(to_tsvector('english', %(query)s))
     ), found AS MATERIALIZED (
-        SELECT f.id, ts_rank_cd(f.words, question.words) AS score
+        SELECT f.id, ts_rank(f.words, question.words, 1) AS score
         FROM {words} f, question
         WHERE f.words @@ question.words
         ORDER BY score DESC, f.id COLLATE "C"
@@ -42,7 +42,8 @@ _SEARCH = SQL(r"""
 
 @component
 class FullTextRetriever:
-    """Finds the chunks that share a lexeme with a query, best first by ``ts_rank_cd``, equal scores by id.
+    """Finds the chunks that share a lexeme with a query, best first by ``ts_rank`` over 1 + log(length), equal
+    scores by id.
 
     The chunks' lexemes are kept in a table beside theirs, for analysing them again at every query takes most of its
     time.

@@ -6,6 +6,7 @@ only where the settings say so (``trust_remote_code``); transformers 5 itself kn
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import logging
 from contextlib import contextmanager
@@ -242,8 +243,8 @@ def _encoded(model: Any, texts: Sequence[str], prefix: str, *, batch_size: int) 
 def _loading(what: str) -> Iterator[None]:
     """Loads quietly: no bars or advice on standard error; and a failure is one line."""
     import transformers
-    from huggingface_hub import utils as hub
 
+    hub: Any = importlib.import_module("huggingface_hub.utils")  # exports these to the eye, and not to a type checker
     verbosity = transformers.logging.get_verbosity()
     bars = transformers.logging.is_progress_bar_enabled()
     hub_bars = not hub.are_progress_bars_disabled()
