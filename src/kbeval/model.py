@@ -26,11 +26,15 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A span of one document. ``id`` is ``DOCID#N`` with N from 0, and is never parsed back."""
+    """A span of one document. ``id`` is ``DOCID#N`` with N from 0, and is never parsed back.
+
+    ``headings`` are those that it stands under and does not hold, outermost first, where it was cut at headings.
+    """
 
     id: str
     document_id: str
     text: str
+    headings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

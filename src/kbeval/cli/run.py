@@ -83,6 +83,13 @@ def report(finished: Sequence[Finished]) -> int:
                 f"{one.name}: {counts['unknown_documents']} returned ids are no document's of the corpus, "
                 f"{first!r} for one"
             )
+        if one.facts.get("retries"):
+            options.warn(f"{one.name}: {one.facts['retries']} of {one.facts['requests']} requests repeated another")
+        if one.facts.get("questions_below_k"):
+            options.warn(
+                f"{one.name}: {one.facts['questions_below_k']} questions got fewer documents than were asked for, and "
+                "it cannot be asked for more"
+            )
         failed = failed or counts["errored"] > 0
     typer.echo("")
     typer.echo(as_text(latency_table({one.name: one.outcomes.latencies_ms() for one in finished})), nl=False)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from kbeval.model import Document
+    from kbeval.model import Document, LabelledQuery
     from kbeval.progress import Progress
     from kbeval.store import Store
 
@@ -21,6 +21,10 @@ class EngineSettings(BaseModel):
     """Base of every engine's settings: each key has a default, an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def files(self) -> tuple[str, ...]:
+        """The files that the engine reads, as the settings name them: no run is written over one of them."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,10 @@ class Engine(ABC):
         Raises:
             Exception: anything. The runner records it as an explicit error outcome of this query.
         """
+
+    def answer(self, query: LabelledQuery, k: int) -> Answer:
+        """What the runner asks: :meth:`retrieve` with the query's text, unless an engine needs more of the query."""
+        return self.retrieve(query.text, k)
 
     def configuration(self) -> dict[str, Any]:
         """The full configuration, defaults included, without secrets: what the sidecar stores."""

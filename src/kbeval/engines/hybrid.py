@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from kbeval.corpus.chunking import DEFAULT_OVERLAP, DEFAULT_WORDS
+from kbeval.corpus.chunking import DEFAULT_OVERLAP, DEFAULT_WORDS, Chunker
 from kbeval.engines.base import Answer, Engine, EngineSettings
 from kbeval.errors import KbevalError
 
@@ -64,7 +64,9 @@ class HybridSettings(EngineSettings):
         device: what models on this machine run on (``cpu``, ``cuda``, ``mps``); the best there is where it is not set.
         batch_size: texts that go through such a model at once.
         trust_remote_code: whether code that comes with such a model may run.
-        chunk_words: length of a chunk in words.
+        chunker: how documents are cut: into ``words``, ``sentences`` or ``headings``.
+        heading_path: whether a chunk cut at headings is indexed with the headings that it stands under.
+        chunk_words: length of a chunk in words, which no chunker goes beyond.
         chunk_overlap: words that a chunk shares with the one before.
     """
 
@@ -88,6 +90,8 @@ class HybridSettings(EngineSettings):
     device: str | None = None
     batch_size: int = Field(default=32, ge=1)
     trust_remote_code: bool = False
+    chunker: Chunker = "words"
+    heading_path: bool = True
     chunk_words: int = Field(default=DEFAULT_WORDS, ge=1)
     chunk_overlap: int = Field(default=DEFAULT_OVERLAP, ge=0)
 
@@ -195,6 +199,8 @@ class HybridEngine(Engine):
                 context.documents,
                 words=settings.chunk_words,
                 overlap=settings.chunk_overlap,
+                chunker=settings.chunker,
+                heading_path=settings.heading_path,
                 embedder=embedder,
                 embedder_address=_address(settings, embedder) if embedder else "",
                 store=context.store(),

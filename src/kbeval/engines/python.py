@@ -1,16 +1,19 @@
-"""``python:module:object`` engines: a callable, or an object with ``retrieve``, that the user names."""
+"""``python:module:object`` engines: a function, or a retriever of any framework, that the user names."""
 
 from __future__ import annotations
 
 import importlib
-import math
 import sys
-from collections.abc import Coroutine, Iterable, Mapping, Set
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pydantic import Field, field_validator
+
 from kbeval.engines.base import Answer, BuildContext, Engine, EngineSettings
+from kbeval.engines.calling import Brought
+from kbeval.engines.event_loop import EngineLoop
+from kbeval.engines.results import IdSource, ask_for_documents, to_pairs
 from kbeval.errors import KbevalError
 from kbeval.secrets import one_line
 from kbeval.signals import Terminated
@@ -18,49 +21,96 @@ from kbeval.signals import Terminated
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+FIXED = "It takes no k: it returns as many results as it is set to, so that fewer than k documents may be left of them."
+
 
 class PythonSettings(EngineSettings):
-    """The object is named in the type itself: ``python:package.module:object``."""
+    """The object is named in the type itself: ``python:package.module:object``.
+
+    Attributes:
+        object: a callable, or anything with ``retrieve`` or ``invoke``; their async forms as well.
+        id_from: where a result names its document: ``id``, ``metadata.FIELD``, or LlamaIndex's ``ref_doc_id``.
+        fetch: results asked for first, where it takes a number; doubled until they are of k documents.
+        k_attribute: the attribute that holds how many results it returns, where it takes no number.
+    """
 
     object: str
+    id_from: str = "id"
+    fetch: int | None = Field(default=None, ge=1)
+    k_attribute: str | None = None
+
+    @field_validator("id_from")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        return IdSource(value).path
 
 
 class PythonEngine(Engine):
-    """Calls ``object(query, k)``, or its ``retrieve``."""
+    """Asks an object that the user brought."""
 
     type: ClassVar[str] = "python"
     # Nothing is known about code that the user brings, so nothing is promised for it.
     deterministic = False
 
-    def __init__(self, reference: str, function: Callable[[str, int], Any]) -> None:
-        self._reference = reference
-        self._function = function
+    def __init__(self, settings: PythonSettings, target: Any) -> None:
+        label = f"python:{settings.object}"
+        self._settings = settings
+        self._ids = IdSource(settings.id_from)
+        self._loop = EngineLoop(settings.object)
+        self._brought = Brought(label, target, settings.k_attribute, self._loop)
+        self._below_k: set[str] = set()
+        if not self._brought.takes_count:
+            if settings.fetch is not None:
+                raise KbevalError(f"engine {label}: expected no fetch, as it takes no k, found {settings.fetch}")
+            self.notes = (FIXED,)
 
     @classmethod
     def build(cls, settings: PythonSettings, context: BuildContext) -> PythonEngine:  # noqa: ARG003
-        """Imports the object; the working folder is importable."""
-        return cls(settings.object, load_callable(settings.object))
+        """Imports the object; the working folder is importable.
+
+        Raises:
+            KbevalError: it is not there, does not import, or cannot be asked.
+        """
+        return cls(settings, load_object(settings.object))
 
     def retrieve(self, query: str, k: int) -> Answer:
+        def ask(count: int) -> list[tuple[str, float]]:
+            return to_pairs(self._brought(query, count), self._ids)
+
         with redirect_stdout(sys.stderr):  # standard output is kbeval's answer
-            return to_answer(self._function(query, k), k)
+            answer = ask_for_documents(
+                ask,
+                k,
+                fetch=self._settings.fetch,
+                growing=self._brought.takes_count,
+                repeats_count=not self._ids.names_chunks,
+            )
+        if not self._brought.takes_count and len(answer.hits) < k:
+            self._below_k.add(query)
+        return answer
 
     def configuration(self) -> dict[str, Any]:
-        return {"object": self._reference}
+        return self._settings.model_dump(mode="json")
+
+    def counts(self) -> dict[str, int]:
+        """How many questions got fewer than k documents from an object that cannot be asked for more."""
+        return {} if self._brought.takes_count else {"questions_below_k": len(self._below_k)}
+
+    def close(self) -> None:
+        self._brought.close()
+        self._loop.close()
 
 
-def load_callable(reference: str) -> Callable[[str, int], Any]:
-    """Imports ``module:object`` and returns what is to be called.
+def load_object(reference: str) -> Any:
+    """Imports ``module:object``; a class is called without arguments.
 
     Raises:
-        KbevalError: the module or the object is not there, does not import, or cannot be called.
+        KbevalError: the module or the object is not there, or does not import.
     """
     module_name, colon, path = reference.partition(":")
     if not (colon and module_name and path):
         raise KbevalError(f"engine python:{reference}: expected python:MODULE:OBJECT, found {reference!r}")
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    import_from_working_folder()
     try:
         with redirect_stdout(sys.stderr):
             target: Any = importlib.import_module(module_name)
@@ -73,66 +123,20 @@ def load_callable(reference: str) -> Callable[[str, int], Any]:
     except BaseException as error:
         # Importing runs the user's own code: whatever it raises is theirs to see, in one line.
         raise KbevalError(f"engine python:{reference}: cannot be loaded: {one_line(error)}") from error
-    function = getattr(target, "retrieve", target)
-    if not callable(function):
-        raise KbevalError(
-            f"engine python:{reference}: expected a callable or an object with retrieve, found {type(target).__name__}"
-        )
-    return function  # type: ignore[no-any-return]
+    return target
 
 
-def to_answer(returned: Any, k: int) -> Answer:
-    """Reads a list of ids, a list of (id, score), or a dict of id to score.
-
-    A list's order is its ranking; a dict is ordered by score, then id (METHOD 2). The same id twice keeps its
-    first place and is counted. Scores that do not fall strictly are lowered when the run is written.
+def load_callable(reference: str) -> Callable[[str, int], Any]:
+    """What :func:`load_object` finds, as a function of a query and a number of results.
 
     Raises:
-        TypeError: the value, or one of its items, is none of these.
-        ValueError: a score is not a finite number.
+        KbevalError: it cannot be loaded, or cannot be called.
     """
-    if isinstance(returned, Mapping):
-        scored = [(_identifier(key), _score(value)) for key, value in returned.items()]
-        pairs = sorted(scored, key=lambda pair: (pair[1], pair[0]), reverse=True)
-    elif isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Set)):
-        items = list(returned)
-        pairs = [_pair(item, len(items) - place) for place, item in enumerate(items)]
-    else:
-        if isinstance(returned, Coroutine):
-            returned.close()  # or Python complains that nobody awaited it
-        raise TypeError(
-            f"expected a list of ids, a list of (id, score) or a dict of id to score, found {type(returned).__name__}"
-        )
-    first: dict[str, float] = {}
-    for identifier, score in pairs:
-        first.setdefault(identifier, score)
-    return Answer(hits=list(first.items())[:k], repeats=len(pairs) - len(first))
+    return Brought(f"python:{reference}", load_object(reference), None, EngineLoop(reference))
 
 
-def _pair(item: Any, default_score: float) -> tuple[str, float]:
-    if isinstance(item, (tuple, list)):
-        if len(item) != 2:
-            raise TypeError(f"expected (id, score), found {len(item)} values")
-        return _identifier(item[0]), _score(item[1])
-    return _identifier(item), float(default_score)
-
-
-def _identifier(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise TypeError(f"expected a document id as text, found {type(value).__name__}")
-    identifier = str(value)
-    if not identifier:
-        raise ValueError("expected a document id, found empty text")
-    return identifier
-
-
-def _score(value: Any) -> float:
-    try:
-        if isinstance(value, (str, bytes, bool)):
-            raise TypeError
-        score = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"expected a number as score, found {type(value).__name__}") from None
-    if not math.isfinite(score):
-        raise ValueError(f"expected a finite score, found {score}")
-    return score
+def import_from_working_folder() -> None:
+    """Makes modules in the working folder importable, as for ``python -m``."""
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)

@@ -120,7 +120,7 @@ def ask(engine: Engine, query: LabelledQuery, k: int) -> Outcome:
     """Asks one query, and times it."""
     started = time.perf_counter()
     try:
-        answer = engine.retrieve(query.text, k)
+        answer = engine.answer(query, k)
     except (KeyboardInterrupt, Terminated):
         raise
     except BaseException as error:

@@ -45,7 +45,7 @@ def save(
         KbevalError: an id holds a blank and ``escape_ids`` is off.
     """
     name = outcomes.engine
-    path = folder / f"{name}.trec"
+    path, sidecar_file = run_paths(folder, name)
     latencies = outcomes.latencies_ms()
     sidecar = Sidecar(
         engine=EngineFacts(
@@ -69,8 +69,14 @@ def save(
         gold_ranks=outcomes.gold_ranks(level),
     )
     write_run(path, run_frame(outcomes), tag=name, escape_ids=escape_ids)
-    write_sidecar(sidecar_path(path, name), sidecar)
+    write_sidecar(sidecar_file, sidecar)
     return path
+
+
+def run_paths(folder: Path, name: str) -> tuple[Path, Path]:
+    """Where a run and its sidecar are written."""
+    path = folder / f"{name}.trec"
+    return path, sidecar_path(path, name)
 
 
 def run_frame(outcomes: Outcomes) -> pl.DataFrame:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from kbeval.engines.base import BuildContext
+from kbeval.errors import KbevalError
 from kbeval.formats.dataset import corpus_hash, queries_hash
 from kbeval.formats.ids import trec_ids
 from kbeval.running.runner import ask_all
-from kbeval.running.save import save
+from kbeval.running.save import run_paths, save
 from kbeval.store import Store, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from kbeval.engines.registry import EnginePlan
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that was written."""
+    """A run that was written; ``facts`` are the engine's own counts."""
 
     name: str
     path: Path
     outcomes: Outcomes
+    facts: Mapping[str, int] = field(default_factory=dict)
 
 
 class SharedStore:
@@ -80,6 +82,7 @@ def run_engines(
         trec_ids(pl.Series(ids, dtype=pl.String), escape=escape_ids)
     documents_hash, questions_hash = corpus_hash(dataset.documents), queries_hash(asked)
     known = {document.id for document in dataset.documents}
+    _spare_what_is_read(plans, folder, root)
     finished = []
     with ExitStack() as stack:
         store = SharedStore(stack, dsn, dataset, progress)
@@ -100,5 +103,19 @@ def run_engines(
                     store=store.opened.describe() if store.opened else None,
                     escape_ids=escape_ids,
                 )
-            finished.append(Finished(plan.name, path, outcomes))
+                facts = engine.counts()
+            finished.append(Finished(plan.name, path, outcomes, facts))
     return finished
+
+
+def _spare_what_is_read(plans: Sequence[EnginePlan], folder: Path, root: Path) -> None:
+    """Refuses to write a run over a file that an engine reads: one that replays a run, say."""
+    written = {path: plan.name for plan in plans for path in run_paths(folder, plan.name)}
+    for plan in plans:
+        for file in plan.files(root):
+            for path, name in written.items():
+                if file.resolve() == path.resolve():
+                    raise KbevalError(
+                        f"engine {plan.name}: it reads {file}, which the run named {name!r} would replace: "
+                        f"give another name (--engine NAME=SPEC) or another folder (--out)"
+                    )

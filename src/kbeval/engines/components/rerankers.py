@@ -84,7 +84,9 @@ def make_reranker(
     if kind == "llm":
         from kbeval.engines.components.llm_ranker import ListwiseRanker
 
-        ranker: Reranker = ListwiseRanker(model=model, base_url=base_url or LLM_URL, timeout_s=timeout_s, retries=retries)
+        ranker: Reranker = ListwiseRanker(
+            model=model, base_url=base_url or LLM_URL, timeout_s=timeout_s, retries=retries
+        )
         ranker.warm_up()
         return ranker
     require_key("COHERE_API_KEY", f"reranker {name}")
