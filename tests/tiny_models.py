@@ -7,22 +7,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-WORDS = (
+_WORDS = (
     "the a and of to in is how do i money back refund cashier till paper roll red light printer bank account takings "
     "passcode digits key office search query document passage : _ ? ."
-).split()
+)
 
 
-def save_embedder(folder: Path, *, prompts: dict[str, str] | None = None, spoil: bool = False) -> Path:
-    """A BERT of two layers and 16 dimensions with mean pooling; ``spoil`` makes the word "red" NaN."""
+def save_embedder(
+    folder: Path, *, kind: str = "bert", prompts: dict[str, str] | None = None, spoil: bool = False
+) -> Path:
+    """A BERT, or Nomic's kind of it, of two layers and 16 dimensions with mean pooling.
+
+    ``spoil`` makes the word "red" NaN.
+    """
     import torch
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Pooling, Transformer
-    from transformers import BertModel
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import BertModel, NomicBertModel
 
     inner = folder / "bert"
     torch.manual_seed(7)
-    model = BertModel(_config())
+    model = NomicBertModel(_config("NomicBertConfig")) if kind == "nomic" else BertModel(_config())
     if spoil:
         with torch.no_grad():
             model.embeddings.word_embeddings.weight[_vocabulary().index("red")] = float("nan")
@@ -31,7 +36,7 @@ def save_embedder(folder: Path, *, prompts: dict[str, str] | None = None, spoil:
     transformer = Transformer(str(inner))
     pooling = Pooling(transformer.get_embedding_dimension(), "mean")
     SentenceTransformer(modules=[transformer, pooling], prompts=prompts, device="cpu").save(str(folder / "model"))
-    return folder / "model"
+    return (folder / "model").rename(folder / "nomic-embed-text-tiny") if kind == "nomic" else folder / "model"
 
 
 def save_cross_encoder(folder: Path, *, labels: int = 1, spoil: bool = False) -> Path:
@@ -53,14 +58,14 @@ def save_cross_encoder(folder: Path, *, labels: int = 1, spoil: bool = False) ->
 
 def _vocabulary() -> list[str]:
     letters = "abcdefghijklmnopqrstuvwxyz0123456789"
-    pieces = [*letters, *(f"##{letter}" for letter in letters), *WORDS]
+    pieces = [*letters, *(f"##{letter}" for letter in letters), *_WORDS.split()]
     return ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys(pieces)]
 
 
-def _config(**more: Any) -> Any:
-    from transformers import BertConfig
+def _config(kind: str = "BertConfig", **more: Any) -> Any:
+    import transformers
 
-    return BertConfig(
+    return getattr(transformers, kind)(
         vocab_size=len(_vocabulary()), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
         intermediate_size=32, max_position_embeddings=128, initializer_range=0.5, **more,
     )  # fmt: skip

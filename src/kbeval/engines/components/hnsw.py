@@ -185,7 +185,7 @@ class NeighbourRecall:
             return f"What its HNSW search loses against exact search could not be measured: {one_line(error, 200)}"
         if not there:
             return "What its HNSW search loses against exact search is not known: no question has a vector."
-        return (
-            f"HNSW finds {100 * found / there:.1f}% of the exact {self._nearest} nearest chunks "
+        return (  # rounded down: 100.0% is all of them
+            f"HNSW finds {1000 * found // there / 10:.1f}% of the exact {self._nearest} nearest chunks "
             f"({questions} questions). Its index is not the same twice, and neither is its answer."
         )

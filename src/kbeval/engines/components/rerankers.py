@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kbeval.engines.components.services import checked_base_url, require_key
 from kbeval.errors import KbevalError
