@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 from haystack.document_stores.errors import DocumentStoreError
 
@@ -68,13 +67,14 @@ def test_scores_are_ts_rank_over_one_plus_log_of_the_length(context: Callable[..
     "query",
     [
         "' | 'x", "a & !b", "password:*", "foo <-> bar", r"back\slash \' quote''s", "('", "!!!", "$$; DROP TABLE x; --",
-        "https://example.test/a&b|c!d", r"c:\temp\'x'", "nul\0byte", "%s %(query)s {words}", "😀 東京", "word " * 20_000,
+        "https://example.test/a&b|c!d", r"c:\temp\'x'", "nul\0byte", "%s %(query)s {words}", "😀 東京",
+        "word " * 20_000,
     ],
 )  # fmt: skip
 def test_nothing_in_a_question_is_an_operator(context: Callable[..., BuildContext], query: str) -> None:
     with built(context(CORPUS)) as engine:
         engine.retrieve(query, 5)  # no error
-        assert found(engine, query + " mailbox")[-1:] == ["mail"] or "mail" in found(engine, query + " mailbox")
+        assert "mail" in found(engine, query + " mailbox")
 
 
 def test_an_address_finds_itself(context: Callable[..., BuildContext]) -> None:
@@ -115,4 +115,3 @@ def test_a_connection_that_breaks_fails_its_question_alone(context: Callable[...
         with pytest.raises(DocumentStoreError, match=r"^Could not search the chunks' words: "):
             engine.retrieve("password", 5)
         assert found(engine, "password") == ["vpn", "mail"]
-    assert psycopg  # its errors are what is translated

@@ -19,7 +19,6 @@ from kbeval.model import Document
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from conftest import Kbeval
     from kbeval.engines.base import BuildContext
     from kbeval.store import Store
 
@@ -148,14 +147,3 @@ def test_vectors_that_are_too_long_are_refused(
         built(context(CORPUS[:3]), embedder="openai:large", embedder_base_url=scripted_server.url),
     ):
         pass
-
-
-def test_the_report_says_it(tiny: Kbeval) -> None:
-    (tiny.folder / "kbeval.toml").write_text('[engines.near]\npreset = "embedded"\nsearch = "hnsw"\n')
-    result = tiny("evaluate", "--engine", "near", "--out", "out")
-    assert result.code == 0, result.err
-    sidecar = (tiny.folder / "out" / "runs" / "near.json").read_text()
-    assert '"deterministic": false' in sidecar
-    assert '"exact_nearest_chunks": 16' in sidecar  # four questions, four chunks
-    report = (tiny.folder / "out" / "results" / "results.md").read_text()
-    assert "HNSW finds 100.0% of the exact 100 nearest chunks (4 questions)." in report

@@ -18,7 +18,6 @@ from kbeval.model import Document
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from conftest import Kbeval
     from kbeval.engines.base import BuildContext
 
 KEY = "or-secret-1234"
@@ -182,15 +181,3 @@ def test_passages_cannot_close_their_frame() -> None:
     assert f"</passage 1 {codes.pop()}>" in user["content"]
     assert messages("q", ["a"]) == messages("q", ["a"])
     assert messages("q", ["a"]) != messages("q", ["b"])
-
-
-def test_the_server_of_the_settings_is_asked(tiny: Kbeval, server: ChatServer) -> None:
-    server.answer = lambda asked: Say(
-        json.dumps({"ranking": list(range(1, len(set(re.findall(r"<passage (\d+)", asked.text))) + 1))})
-    )
-    (tiny.folder / "kbeval.toml").write_text(
-        f'[llm]\nbase_url = "{server.url}"\n[engines.x]\npreset = "embedded"\nreranker = "llm:some/model"\n'
-    )
-    result = tiny("run", "--engine", "x")
-    assert result.code == 0, result.err
-    assert len(server.asked) == 5  # four questions and the first one to warm up
