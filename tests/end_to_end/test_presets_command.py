@@ -42,7 +42,8 @@ def test_presets_are_compared_with_an_engine_made_from_one(tiny: Kbeval, scripte
             '[engines.near]\npreset = "embedded"\nsearch = "hnsw"\nreranker = "llm:some/model"\n'
         )
         result = tiny(
-            "evaluate", "--preset", "embedded,online", "--engine", "near", "--set", "online.candidates=50", "--out", "out",
+            "evaluate", "--preset", "embedded,online", "--engine", "near", "--set", "online.candidates=50",
+            "--out", "out",
             KBEVAL_EMBED_BASE_URL=scripted_server.url + "/v1", KBEVAL_COHERE_BASE_URL=scripted_server.url, **KEYS,
         )  # fmt: skip
         assert result.code == 0, (result.out, result.err)
