@@ -164,6 +164,19 @@ def test_what_passes_is_asked_again_and_every_attempt_counts(engine_at: Any, ser
     assert len(server.asked) == 3
 
 
+def test_many_threads_may_ask(engine_at: Any, server: ChatServer) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    server.answer = lambda asked: Say(alphabetical(asked).text, delay_s=0.05)
+    with engine_at() as engine:
+        reranker = engine.pipeline.get_component("reranker")
+        chunks = engine.pipeline.get_component("lexical").run(query="lamp")["documents"]
+        with ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(lambda n: reranker.run(query=f"lamp {n}", documents=chunks), range(12)))
+        assert all(a["documents"][0].meta["document_id"] == "ant" for a in answers)
+        assert engine.counts()["reranker_prompt_tokens"] == 1200
+
+
 def test_a_wrong_key_says_so(engine_at: Any, server: ChatServer) -> None:
     server.answer = lambda _: Status(401, f"bad key {KEY}")
     with engine_at() as engine, pytest.raises(Fatal, match="OPENROUTER_API_KEY is not accepted") as raised:

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from conftest import Kbeval
     from kbeval.engines.base import BuildContext
 
+os.environ["HF_HUB_OFFLINE"] = "1"  # read once, when it is imported
 pytest.importorskip("sentence_transformers", reason="sentence-transformers (the extra `offline`) is not installed")
-
-os.environ["HF_HUB_OFFLINE"] = "1"
 
 CORPUS = [
     Document(id="refunds", title="Refund", text="A cashier may give money back."),

@@ -68,6 +68,7 @@ class ListwiseRanker:
         self.completion_tokens = 0
         self._client: ChatModel | None = None
         self._loop: _Loop | None = None
+        self._lock = threading.Lock()  # several threads may ask at once
 
     def warm_up(self) -> None:
         """Prepares the client; nothing is asked.
@@ -108,13 +109,14 @@ class ListwiseRanker:
         return {"documents": [replace(documents[i], score=1 / rank) for rank, i in enumerate(order, 1)]}
 
     def _ask(self, asked: list[dict[str, str]], size: int) -> list[int]:
-        self.warm_up()
-        if self._loop is None:
-            self._loop = _Loop()
+        with self._lock:
+            self.warm_up()
+            loop = self._loop = self._loop or _Loop()
         found: list[Result[int, _Ranking]] = []
-        tally = self._loop.run(self._called(asked, size, found))
-        self.prompt_tokens += tally.prompt_tokens
-        self.completion_tokens += tally.completion_tokens
+        tally = loop.run(self._called(asked, size, found))
+        with self._lock:
+            self.prompt_tokens += tally.prompt_tokens
+            self.completion_tokens += tally.completion_tokens
         [result] = found
         if result.answer is None:
             times = f" (asked {result.attempts} times)" if result.attempts > 1 else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
+import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BATCH = 32
+
+# One text at a time goes through a tokenizer: it fails ("Already borrowed") where two threads use it at once.
+_one_at_a_time = threading.Lock()
 
 
 def require_extra(purpose: str) -> None:
@@ -166,9 +170,10 @@ class CrossEncoderRanker:
 
         model = ranking_model(self.model, self.trust_remote_code, self.device)
         pairs = [(query, document.content or "") for document in documents]
-        logits = model.predict(
-            pairs, batch_size=self.batch_size, show_progress_bar=False, activation_fn=torch.nn.Identity()
-        )
+        with _one_at_a_time:
+            logits = model.predict(
+                pairs, batch_size=self.batch_size, show_progress_bar=False, activation_fn=torch.nn.Identity()
+            )
         # The sigmoid in double precision: in single precision everything beyond 17 is the same 1.0.
         scores = 1 / (1 + np.exp(-np.asarray(logits, dtype=np.float64).reshape(-1)))
         if not np.isfinite(scores).all():
@@ -228,28 +233,29 @@ def _device(model: Any) -> str:
 
 
 def _encoded(model: Any, texts: Sequence[str], prefix: str, *, batch_size: int) -> NDArray[np.float32]:
-    vectors: NDArray[np.float32] = model.encode(
-        list(texts),
-        prompt=prefix,
-        batch_size=batch_size,
-        normalize_embeddings=True,
-        convert_to_numpy=True,
-        show_progress_bar=False,
-    )
+    with _one_at_a_time:
+        vectors: NDArray[np.float32] = model.encode(
+            list(texts),
+            prompt=prefix,
+            batch_size=batch_size,
+            normalize_embeddings=True,
+            convert_to_numpy=True,
+            show_progress_bar=False,
+        )
     return vectors
 
 
 @contextmanager
 def _loading(what: str) -> Iterator[None]:
     """Loads quietly: no bars or advice on standard error; and a failure is one line."""
-    import transformers
-
-    hub: Any = importlib.import_module("huggingface_hub.utils")  # exports these to the eye, and not to a type checker
-    verbosity = transformers.logging.get_verbosity()
-    bars = transformers.logging.is_progress_bar_enabled()
+    # By name, for neither module exports these to a type checker.
+    hub: Any = importlib.import_module("huggingface_hub.utils")
+    log: Any = importlib.import_module("transformers").logging
+    verbosity = log.get_verbosity()
+    bars = log.is_progress_bar_enabled()
     hub_bars = not hub.are_progress_bars_disabled()
-    transformers.logging.set_verbosity(logging.CRITICAL)
-    transformers.logging.disable_progress_bar()
+    log.set_verbosity(logging.CRITICAL)
+    log.disable_progress_bar()
     hub.disable_progress_bars()
     try:
         yield
@@ -261,8 +267,8 @@ def _loading(what: str) -> Iterator[None]:
             hint = "; it brings code of its own, which runs with trust_remote_code = true alone"
         raise KbevalError(f"{what}: cannot be loaded: {one_line(error, 250)}{hint}") from error
     finally:
-        transformers.logging.set_verbosity(verbosity)
+        log.set_verbosity(verbosity)
         if bars:
-            transformers.logging.enable_progress_bar()
+            log.enable_progress_bar()
         if hub_bars:
             hub.enable_progress_bars()
