@@ -18,7 +18,8 @@ HIDDEN = "***"
 
 _named_by_settings: set[str] = set()
 
-_URI_PASSWORD = re.compile(r"(?P<head>\w+://[^\s:/@]*:)(?P<secret>[^\s@/]+)(?=@)")
+# The scheme is bounded: an answer of megabytes without a blank must not be searched from each of its letters.
+_URI_PASSWORD = re.compile(r"(?P<head>\b\w{1,30}://[^\s:/@]{0,1000}:)(?P<secret>[^\s@/]{1,4000})(?=@)")
 _KEYWORD_PASSWORD = re.compile(r"(?P<head>\b(?:ssl)?password\s*=\s*)(?P<secret>'(?:[^'\\]|\\.)*'|[^\s&]+)", re.I)
 
 
