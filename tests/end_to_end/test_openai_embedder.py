@@ -176,6 +176,96 @@ def test_vectors_of_another_length(engine_at: Any, scripted_server: ScriptedServ
         pass
 
 
+def answered(*entries: dict[str, Any]) -> Reply:
+    data = [{"object": "embedding", **entry} for entry in entries]
+    return Reply({"object": "list", "data": data, "model": "compass", "usage": {"prompt_tokens": 1, "total_tokens": 1}})
+
+
+ONE = {"index": 0, "embedding": [1.0, 0.0]}
+TWO = {"index": 1, "embedding": [0.0, 1.0]}
+THREE = {"index": 2, "embedding": [1.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (answered(ONE, TWO), "answered with 2 vectors for 3 texts"),
+        (answered(ONE, TWO, THREE, {"index": 3, "embedding": [1.0, 1.0]}), "answered with 4 vectors for 3 texts"),
+        (answered(ONE, TWO, TWO), "answered with vectors that are not each at a text's place"),
+        (answered(ONE, TWO, {"index": 2, "embedding": [math.nan, 1.0]}), "a vector that is not of finite numbers"),
+        (answered(ONE, TWO, {"index": 2, "embedding": [math.inf, 1.0]}), "a vector that is not of finite numbers"),
+        (answered(ONE, TWO, {"index": 2, "embedding": ["x", 1.0]}), "a vector that is not of finite numbers"),
+        (answered(ONE, TWO, {"index": 2, "embedding": []}), "a vector that is not of finite numbers"),
+        (answered(ONE, TWO, {"index": 2}), "a vector that is not of finite numbers"),
+        (Reply({"object": "list", "data": None}), ""),
+        (Reply({"hello": "there"}), ""),
+        (Reply("{nonsense"), "malformed body"),
+        (Reply("[]"), "malformed body"),
+        (Reply({"object": "list", "data": "x" * 500}, cut=True), ""),
+    ],
+)
+def test_what_is_no_answer_stops_the_build(
+    engine_at: Any, scripted_server: ScriptedServer, reply: Reply, message: str
+) -> None:
+    scripted_server.answer = lambda number, request: vectors(number, request) if number == 0 else reply
+    with pytest.raises(KbevalError) as raised, engine_at(retries=0):
+        pass
+    line = str(raised.value)
+    assert line.startswith("embedder openai:compass: ")
+    assert message in line, line
+    assert "\n" not in line
+
+
+def test_vectors_go_to_the_texts_whose_places_they_name(engine_at: Any, scripted_server: ScriptedServer) -> None:
+    def shuffled(number: int, request: Any) -> Reply:
+        reply = vectors(number, request)
+        reply.body["data"].reverse()  # type: ignore[index]
+        return reply
+
+    scripted_server.answer = shuffled
+    with engine_at() as engine:
+        assert [document for document, _ in engine.retrieve("northish", 5).hits] == ["north", "east"]
+
+
+def test_too_many_requests_then_an_answer(engine_at: Any, scripted_server: ScriptedServer) -> None:
+    def answer(number: int, request: Any) -> Reply:
+        if number == 2:  # after a word for the dimension, and the chunks
+            return Reply({"error": {"message": "slow down"}}, status=429, headers={"Retry-After": "1"})
+        return vectors(number, request)
+
+    scripted_server.answer = answer
+    with engine_at() as engine:
+        found = engine.retrieve("northish", 5)
+    assert len(found.hits) == 2
+    assert found.seconds["embed"] >= 1  # Retry-After was kept
+    assert len(scripted_server.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "before"),
+    [
+        ({"embedder": "openai:nomic-embed-text"}, ("search_query: ", "search_document: ")),  # as Ollama calls it
+        ({"query_prefix": "Q ", "document_prefix": "D "}, ("Q ", "D ")),
+    ],
+)
+def test_prefixes_are_sent(
+    engine_at: Any, scripted_server: ScriptedServer, settings: dict[str, str], before: tuple[str, str]
+) -> None:
+    def sent(request: Any) -> list[str]:
+        return [request["input"]] if isinstance(request["input"], str) else request["input"]
+
+    scripted_server.answer = lambda _, request: answered(
+        *({"index": i, "embedding": [1.0, i]} for i in range(len(sent(request))))
+    )
+    with engine_at(**settings) as engine:
+        engine.retrieve("northish", 5)
+        assert engine.configuration()["query_prefix"] == before[0]
+    texts = [sent(request) for _, _, request in scripted_server.requests]
+    assert texts[0] == [before[0] + "dimension"]
+    assert sorted(texts[1]) == [before[1] + "east", before[1] + "north", before[1] + "zero"]
+    assert texts[2] == [before[0] + "northish"]
+
+
 def test_a_failing_query_is_that_querys_alone(engine_at: Any, scripted_server: ScriptedServer) -> None:
     scripted_server.answer = vectors
     with engine_at(retries=0) as engine:

@@ -12,6 +12,7 @@ from kbeval.cli import options
 
 def evaluate(
     engine: options.Engines = None,
+    preset: options.Presets = None,
     dataset: options.DatasetFolder = None,
     split: options.Split = "test",
     k: options.K = 20,
@@ -32,8 +33,8 @@ def evaluate(
 ) -> None:
     """Exports the data set, runs every configured engine on it, and compares them."""
     from kbeval.cli.compare import Format, compare_sources, open_runs, show
-    from kbeval.config import load_project, parse_assignments
-    from kbeval.engines.registry import named_tables, plan_engines
+    from kbeval.cli.engines import chosen_engines
+    from kbeval.config import load_project
     from kbeval.evaluation.test_set import from_dataset
     from kbeval.formats.dataset import write_dataset
     from kbeval.history import revision_of
@@ -46,9 +47,7 @@ def evaluate(
     from kbeval.testset.project import level_of, open_dataset, require_judgments
 
     project = load_project(config)
-    tables = project.settings.engines
-    names = list(named_tables(engine or [], tables))
-    plans = plan_engines(engine or [], tables, parse_assignments(assignments or [], names))
+    plans = chosen_engines(project, engine, preset, assignments)
     data = open_dataset(project, dataset, split)
     for warning in data.warnings:
         options.warn(warning)

@@ -37,6 +37,14 @@ Engines = Annotated[
         "run:FILE.trec. May repeat.",
     ),
 ]
+Presets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--preset",
+        metavar="NAME[,NAME...]",
+        help="Ready-made engines: embedded (wordllama + BM25), online (OpenAI + Cohere), offline (Nomic + BGE).",
+    ),
+]
 Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="[NAME.]KEY=VALUE", help="Replaces one of an engine's settings. May repeat."),

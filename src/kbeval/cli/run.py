@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def run(
     engine: options.Engines = None,
+    preset: options.Presets = None,
     dataset: options.DatasetFolder = None,
     split: options.Split = "test",
     k: options.K = 20,
@@ -29,20 +30,18 @@ def run(
     config: options.Config = None,
 ) -> None:
     """Answers every question of the test set with each engine, and writes its run and the run's sidecar."""
-    from kbeval.config import load_project, parse_assignments
-    from kbeval.engines.registry import named_tables, plan_engines
+    from kbeval.cli.engines import chosen_engines
+    from kbeval.config import load_project
     from kbeval.errors import KbevalError
     from kbeval.progress import on_standard_error
     from kbeval.running.session import run_engines
     from kbeval.testset.project import level_of, open_dataset
 
     project = load_project(config)
-    specs = engine or []
-    if not specs:
+    if not engine and not preset:
         known = ", ".join(project.settings.engines)
-        raise KbevalError(f"run: expected --engine [NAME=]SPEC (configured: {known}), found none")
-    names = list(named_tables(specs, project.settings.engines))
-    plans = plan_engines(specs, project.settings.engines, parse_assignments(assignments or [], names))
+        raise KbevalError(f"run: expected --engine [NAME=]SPEC (configured: {known}) or --preset, found none")
+    plans = chosen_engines(project, engine, preset, assignments)
     data = open_dataset(project, dataset, split)
     for warning in data.warnings:
         options.warn(warning)

@@ -1,4 +1,4 @@
-"""Engine A: BM25 and vectors over chunks in pgvector, reciprocal rank fusion, a reranker; all by Haystack.
+"""Engine A: BM25, full text and vectors over chunks in pgvector, reciprocal rank fusion, a reranker; all by Haystack.
 
 The engine is a ``haystack.Pipeline`` built from :class:`HybridSettings`. kbeval calls its components
 itself, one after the other: ``Pipeline.run`` copies every chunk with its vector at every connection, cannot
@@ -28,27 +28,42 @@ if TYPE_CHECKING:
     from kbeval.engines.base import BuildContext
     from kbeval.engines.components.chunks import ChunkTable
     from kbeval.engines.components.embedders import Embedder
+    from kbeval.engines.components.hnsw import NeighbourRecall
+    from kbeval.engines.components.rerankers import Reranker
 
-Leg = Literal["bm25", "vector"]
+Leg = Literal["bm25", "fulltext", "vector"]
 
-_STAGE = {"bm25": "lexical", "vector": "vector"}
+_RERANKER_ADDRESS = {"cohere": "KBEVAL_COHERE_BASE_URL", "llm": "KBEVAL_LLM_BASE_URL"}
+_STAGE = {"bm25": "lexical", "fulltext": "fulltext", "vector": "vector"}
 
 
 class HybridSettings(EngineSettings):
     """The settings of engine A.
 
     Attributes:
-        legs: which searches are fused; one of them alone is searched alone. A string is split at commas.
-        embedder: ``wordllama``, or ``openai:MODEL`` for any OpenAI-compatible server.
+        legs: which searches are fused: ``bm25``, ``fulltext`` (Postgres' own, any of the words), ``vector``; one of
+            them alone is searched alone. A string is split at commas.
+        embedder: ``wordllama``, ``openai:MODEL`` for any OpenAI-compatible server, or ``sentence-transformers:MODEL``,
+            where MODEL is a name on the Hugging Face hub or a folder.
         embedder_base_url: where that server is; ``KBEVAL_EMBED_BASE_URL`` overrides it.
+        query_prefix, document_prefix: what goes before each text that is embedded; what the model is known to want, or
+            says that it wants, where they are not set.
+        search: ``exact``, or ``hnsw`` for pgvector's approximate index.
+        m, ef_construction, ef_search: HNSW's links of a node, and how many candidates it keeps while the index is
+            made and while it is searched.
         candidates: chunks that each leg fetches, doubled until k documents are found or there are no more.
         fusion_k: the constant of reciprocal rank fusion.
         fusion_top_k: chunks that are kept after fusion: a cut on purpose; fewer than k documents may be left.
-        reranker: ``none``, or ``cohere:MODEL`` (``cohere/MODEL`` is understood as well).
-        reranker_base_url: where the reranker's API is; ``KBEVAL_COHERE_BASE_URL`` overrides it.
+        reranker: ``none``, ``cohere:MODEL`` (``cohere/MODEL`` is understood as well), ``cross-encoder:MODEL`` for one
+            that sentence-transformers runs, or ``llm:MODEL`` for any OpenAI-compatible server.
+        reranker_base_url: where the reranker's API is; ``KBEVAL_COHERE_BASE_URL`` or ``KBEVAL_LLM_BASE_URL`` override
+            it.
         rerank_candidates: chunks that go to the reranker; the others follow behind in their order.
         timeout_s: seconds without a sign of a server after which a request to it is given up.
         retries: how often a request is repeated that may be: ``retries = 2`` means three requests at most.
+        device: what models on this machine run on (``cpu``, ``cuda``, ``mps``); the best there is where it is not set.
+        batch_size: texts that go through such a model at once.
+        trust_remote_code: whether code that comes with such a model may run.
         chunker: how documents are cut: into ``words``, ``sentences`` or ``headings``.
         heading_path: whether a chunk cut at headings is indexed with the headings that it stands under.
         chunk_words: length of a chunk in words, which no chunker goes beyond.
@@ -58,6 +73,12 @@ class HybridSettings(EngineSettings):
     legs: tuple[Leg, ...] = ("bm25", "vector")
     embedder: str = "wordllama"
     embedder_base_url: str | None = None
+    query_prefix: str | None = None
+    document_prefix: str | None = None
+    search: Literal["exact", "hnsw"] = "exact"
+    m: int = Field(default=16, ge=2, le=100)  # pgvector's own limits and defaults
+    ef_construction: int = Field(default=64, ge=4, le=1000)
+    ef_search: int = Field(default=40, ge=1, le=1000)
     candidates: int = Field(default=100, ge=1)
     fusion_k: int = Field(default=60, ge=1)
     fusion_top_k: int | None = Field(default=None, ge=1)
@@ -66,6 +87,9 @@ class HybridSettings(EngineSettings):
     rerank_candidates: int = Field(default=20, ge=1, le=1000)  # Cohere takes no more in one request
     timeout_s: float = Field(default=30.0, gt=0)
     retries: int = Field(default=2, ge=0)
+    device: str | None = None
+    batch_size: int = Field(default=32, ge=1)
+    trust_remote_code: bool = False
     chunker: Chunker = "words"
     heading_path: bool = True
     chunk_words: int = Field(default=DEFAULT_WORDS, ge=1)
@@ -80,7 +104,7 @@ class HybridSettings(EngineSettings):
     @classmethod
     def _each_once(cls, value: tuple[Leg, ...]) -> tuple[Leg, ...]:
         if not value or len(set(value)) != len(value):
-            raise ValueError('expected "bm25", "vector" or both, each once')
+            raise ValueError('expected some of "bm25", "fulltext" and "vector", each once')
         return tuple(sorted(value))  # chunks of equal fused score keep the order of the legs: let it be one
 
     @field_validator("reranker")
@@ -94,6 +118,10 @@ class HybridSettings(EngineSettings):
             raise ValueError(
                 f"chunk_overlap must be below chunk_words, found {self.chunk_overlap} and {self.chunk_words}"
             )
+        if self.ef_construction < 2 * self.m:
+            raise ValueError(f"ef_construction must be at least 2 m, found {self.ef_construction} and {self.m}")
+        if self.search == "hnsw" and "vector" not in self.legs:
+            raise ValueError('search = "hnsw" needs the leg "vector"')
         if self.fusion_top_k is not None and len(self.legs) == 1:
             raise ValueError("fusion_top_k needs two legs: one alone is not fused")
         return self
@@ -105,15 +133,25 @@ class HybridEngine(Engine):
     type = "hybrid"
 
     def __init__(
-        self, settings: HybridSettings, pipeline: Pipeline, table: ChunkTable, embedder: Embedder | None
+        self,
+        settings: HybridSettings,
+        pipeline: Pipeline,
+        table: ChunkTable,
+        embedder: Embedder | None,
+        reranker: Reranker | None = None,
+        recall: NeighbourRecall | None = None,
     ) -> None:
         self.pipeline = pipeline
         self._settings = settings
         self._table = table
         self._embedder = embedder
-        self._has_reranker = settings.reranker != "none"
-        self.deterministic = not self._has_reranker and not (embedder is not None and embedder.remote)
-        self.notes = () if self._has_reranker else ('It ran without a reranker (reranker = "none").',)
+        self._reranker = reranker
+        self._recall = recall
+        self.deterministic = (
+            (embedder is None or embedder.deterministic)
+            and (reranker is None or (not reranker.remote and getattr(reranker, "runs_on", "cpu") == "cpu"))
+            and recall is None
+        )
 
     @classmethod
     def build(cls, settings: HybridSettings, context: BuildContext) -> HybridEngine:
@@ -131,12 +169,19 @@ class HybridEngine(Engine):
         from kbeval.engines.components.rerankers import make_reranker
         from kbeval.engines.components.services import ServiceError
 
+        local: dict[str, Any] = {
+            "root": context.root,
+            "batch_size": settings.batch_size,
+            "trust_remote_code": settings.trust_remote_code,
+            "device": settings.device,
+        }
         reranker = make_reranker(
             settings.reranker,
             base_url=settings.reranker_base_url,
             top_k=settings.rerank_candidates,
             timeout_s=settings.timeout_s,
             retries=settings.retries,
+            **local,
         )
         embedder = None
         if "vector" in settings.legs:
@@ -145,6 +190,9 @@ class HybridEngine(Engine):
                 base_url=settings.embedder_base_url,
                 timeout_s=settings.timeout_s,
                 retries=settings.retries,
+                query_prefix=settings.query_prefix,
+                document_prefix=settings.document_prefix,
+                **local,
             )
         try:
             table = build_chunk_table(
@@ -154,14 +202,37 @@ class HybridEngine(Engine):
                 chunker=settings.chunker,
                 heading_path=settings.heading_path,
                 embedder=embedder,
-                embedder_address=settings.embedder_base_url or "",
+                embedder_address=_address(settings, embedder) if embedder else "",
                 store=context.store(),
                 progress=context.progress,
             )
         except ServiceError as error:
             raise KbevalError(str(error)) from error
-        pipeline = build_pipeline(settings, table, embedder, reranker)
-        return cls(settings, pipeline, table, embedder)
+        vectors, recall = None, None
+        if settings.search == "hnsw":
+            from kbeval.engines.components.hnsw import NeighbourRecall, hnsw_store
+
+            vectors = hnsw_store(
+                table.document_store,
+                context.store(),
+                m=settings.m,
+                ef_construction=settings.ef_construction,
+                ef_search=settings.ef_search,
+                progress=context.progress,
+            )
+            recall = NeighbourRecall(table.document_store, settings.candidates, context.progress)
+        pipeline = build_pipeline(settings, table, embedder, reranker, vectors)
+        return cls(settings, pipeline, table, embedder, reranker, recall)
+
+    @property
+    def notes(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Sentences that every report must carry. What HNSW has lost so far is measured when they are read."""
+        notes = [] if self._reranker else ['It ran without a reranker (reranker = "none").']
+        if self._settings.trust_remote_code:
+            notes.append("Code that came with its models was allowed to run (trust_remote_code = true).")
+        if self._recall:
+            notes.append(self._recall.sentence())
+        return tuple(notes)
 
     def retrieve(self, query: str, k: int) -> Answer:
         """Ranks documents by their best chunk.
@@ -187,38 +258,54 @@ class HybridEngine(Engine):
         stages = {_STAGE[leg]: list(self._documents(found)) for leg, found in legs.items()}
         if len(legs) > 1:
             stages["fusion"] = list(self._documents(chunks))
-        if self._has_reranker:
+        if self._reranker:
             with _timed(seconds, "rerank"):
                 chunks = self._rerank(query, chunks)
             stages["rerank"] = list(self._documents(chunks))
         return Answer(hits=list(self._documents(chunks).items())[:k], stages=stages, seconds=seconds)
 
     def configuration(self) -> dict[str, Any]:
-        return self._settings.model_dump(mode="json")
+        """The settings, with the prefixes that are in force and what else is known of a model on this machine."""
+        found: dict[str, Any] = self._settings.model_dump(mode="json")
+        if self._embedder:
+            found |= {"query_prefix": self._embedder.query_prefix, "document_prefix": self._embedder.document_prefix}
+            found |= {f"embedder_{name}": value for name, value in self._embedder.facts.items()}
+        return found
 
     def counts(self) -> dict[str, int]:
         """Documents, chunks, and chunks without a vector where there is a vector leg."""
         counts = {"documents": len(set(self._table.document_of.values())), "chunks": len(self._table.chunks)}
         if self._table.without_vector is not None:
             counts["chunks_without_vector"] = self._table.without_vector
+        for kind in ("prompt", "completion"):
+            if (tokens := getattr(self._reranker, f"{kind}_tokens", None)) is not None:
+                counts[f"reranker_{kind}_tokens"] = tokens
+        if self._recall:
+            counts |= self._recall.counts()
         return counts
 
     def close(self) -> None:
         self._table.document_store.close()
         if self._embedder is not None:
             self._embedder.close()
-        if self._has_reranker:
-            self._component("reranker").close()
+        if self._reranker is not None:
+            self._reranker.close()
+        if "fulltext" in self._settings.legs:
+            self._component("fulltext").close()
+        if self._recall is not None:
+            self._component("vector").document_store.close()
 
     def _search(
         self, leg: Leg, query: str, embedding: list[float] | None, candidates: int, seconds: dict[str, float]
     ) -> list[Chunk]:
         with _timed(seconds, _STAGE[leg]):
-            if leg == "bm25":
-                return _documents_of(self._component("lexical").run(query=query, top_k=candidates))
+            if leg != "vector":
+                return _documents_of(self._component(_STAGE[leg]).run(query=query, top_k=candidates))
             if embedding is None:
                 return []
             found = self._component("vector").run(query_embedding=embedding, top_k=candidates)
+            if self._recall and candidates == self._settings.candidates:
+                self._recall.observe(query, embedding, found["documents"])
             return _documents_of(self._component("vector_order").run(documents=found["documents"]))
 
     def _fuse(self, legs: list[list[Chunk]], seconds: dict[str, float]) -> list[Chunk]:
@@ -251,11 +338,17 @@ def _documents_of(output: dict[str, list[Chunk]]) -> list[Chunk]:
 def _with_environment(settings: HybridSettings) -> HybridSettings:
     """The settings with the addresses that the environment overrides, of those servers that are used."""
     overrides = {}
-    if settings.embedder != "wordllama":
+    if settings.embedder.startswith("openai:"):
         overrides["embedder_base_url"] = os.environ.get("KBEVAL_EMBED_BASE_URL")
-    if settings.reranker != "none":
-        overrides["reranker_base_url"] = os.environ.get("KBEVAL_COHERE_BASE_URL")
+    variable = _RERANKER_ADDRESS.get(settings.reranker.partition(":")[0])
+    if variable:
+        overrides["reranker_base_url"] = os.environ.get(variable)
     return settings.model_copy(update={key: value for key, value in overrides.items() if value})
+
+
+def _address(settings: HybridSettings, embedder: Embedder) -> str:
+    """What besides the embedder's name decides about the chunks' vectors."""
+    return repr((settings.embedder_base_url, embedder.document_prefix, settings.trust_remote_code))
 
 
 @contextmanager

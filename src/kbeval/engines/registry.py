@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from kbeval.config import explain
 from kbeval.engines import plugins
+from kbeval.engines.presets import expand
 from kbeval.errors import KbevalError
 from kbeval.formats.trec import run_name
 
@@ -144,7 +145,7 @@ def _type_of(kind: str, known: Mapping[str, Any]) -> tuple[type[EngineSettings],
 
 
 def _plan(name: str, table: Mapping[str, Any], root: Path | None) -> EnginePlan:
-    options = dict(table)
+    options = expand(name, table)
     kind = options.pop("type", None)
     if not isinstance(kind, str):
         raise KbevalError(f"[engines.{name}]: expected a type ({_KNOWN}), found {kind!r}")

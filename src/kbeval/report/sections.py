@@ -273,7 +273,11 @@ def legs_sentences(comparison: Comparison) -> list[str]:
     """For each engine with several legs: whether one of them beats it."""
     sentences = []
     for run in comparison.runs:
-        means = {stage: value for stage, value in leg_means(comparison, run).items() if stage in ("lexical", "vector")}
+        means = {
+            stage: value
+            for stage, value in leg_means(comparison, run).items()
+            if stage in ("lexical", "fulltext", "vector")
+        }
         if not means:
             continue
         final = _final_mrr(run)
@@ -417,7 +421,7 @@ def _extremes(ranks: dict[str, int | None]) -> tuple[str, str]:
 
 
 def _stage_order(stage: str) -> tuple[int, str]:
-    order = ("lexical", "vector", "fusion", "rerank")
+    order = ("lexical", "fulltext", "vector", "fusion", "rerank")
     return (order.index(stage) if stage in order else len(order), stage)
 
 

@@ -26,6 +26,8 @@ class PunctualCohereRanker(CohereRanker):
     about no documents. (``run_async`` is as Haystack made it.)
     """
 
+    remote = True
+
     def __init__(
         self,
         model: str = "rerank-v3.5",

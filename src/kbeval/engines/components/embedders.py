@@ -1,10 +1,11 @@
-"""The embedders by name: wordllama, which needs no key and no download, and any OpenAI-compatible server."""
+"""The embedders by name: wordllama, which needs no key and no download, any OpenAI-compatible server, and any model
+that sentence-transformers runs."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,17 +13,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from haystack import Document, component
 
-from kbeval.engines.components.services import calling, checked_base_url, require_key
+from kbeval.engines.components.prefixes import known_prefixes
+from kbeval.engines.components.services import ServiceError, calling, checked_base_url, require_key
 from kbeval.errors import KbevalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
 OPENAI_KEY = "OPENAI_API_KEY"
-KNOWN = "wordllama, openai:MODEL (such as openai:text-embedding-3-small)"
+KNOWN = (
+    "wordllama, openai:MODEL (such as openai:text-embedding-3-small), sentence-transformers:MODEL "
+    "(such as sentence-transformers:nomic-ai/nomic-embed-text-v1.5, or a folder)"
+)
 
 # Texts in one request: 128 chunks of 120 words are some 25,000 tokens, well below OpenAI's limit for one.
 _OPENAI_BATCH = 128
@@ -40,6 +45,9 @@ class Embedder:
         chunks: the Haystack component for many: ``run(documents=[...])`` gives them with their embeddings.
         timeout_s: seconds that a remote one is waited for.
         retries: how often a failed request is repeated.
+        query_prefix, document_prefix: what goes before each text.
+        deterministic: whether the same text has the same vector every time.
+        facts: what a sidecar should know besides the settings.
     """
 
     name: str
@@ -48,23 +56,31 @@ class Embedder:
     chunks: Any
     timeout_s: float
     retries: int
+    query_prefix: str = ""
+    document_prefix: str = ""
+    deterministic: bool = True
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     def embed_query(self, text: str) -> list[float] | None:
         """The vector of a query, None where it has none.
 
         Raises:
-            ServiceError: where a remote embedder gives no usable answer.
+            ServiceError: where a remote embedder gives no usable answer, and where a vector is not finite.
         """
         if not text.strip():
             return None
         with self._calling():
+            self._check_answers(self.query)
             embedding: list[float] | None = self.query.run(text=text).get("embedding")
+        if embedding and not np.isfinite(embedding).all():
+            raise ServiceError(f"embedder {self.name}: gives a vector that is not finite")
         return embedding if embedding and _usable(embedding) else None
 
     def embed_chunks(self, documents: list[Document]) -> list[Document]:
         """The chunks in their order, each with its vector; ``embedding`` is None where a chunk has none.
 
-        A vector that pgvector could not compare by cosine (zero, or not finite) counts as none.
+        A vector that pgvector could not compare by cosine (zero, or not finite) counts as none; one from a server
+        that is not finite is no usable answer.
 
         Raises:
             ServiceError: where a remote embedder gives no usable answer.
@@ -73,6 +89,7 @@ class Embedder:
         vectors: dict[str, list[float] | None] = {}
         if worded:
             with self._calling():
+                self._check_answers(self.chunks)
                 vectors = {d.id: d.embedding for d in self.chunks.run(documents=worded)["documents"]}
         return [
             replace(
@@ -89,6 +106,14 @@ class Embedder:
             raise KbevalError(f"embedder {self.name}: expected a vector, found none")
         return len(embedding)
 
+    def _check_answers(self, part: Any) -> None:
+        """Puts a check between a component that talks to a server and its client, which checks nothing."""
+        if not self.remote:
+            return
+        part.warm_up()
+        if not isinstance(part.client, CheckedEmbeddings):
+            part.client = CheckedEmbeddings(part.client, f"embedder {self.name}")
+
     def _calling(self) -> AbstractContextManager[None]:
         return calling(f"embedder {self.name}", timeout_s=self.timeout_s, retries=self.retries)
 
@@ -100,14 +125,38 @@ class Embedder:
                 client.close()
 
 
-def make_embedder(name: str, *, base_url: str | None, timeout_s: float, retries: int) -> Embedder:
-    """The embedder of that name; nothing is loaded or called yet.
+def make_embedder(
+    name: str,
+    *,
+    base_url: str | None,
+    timeout_s: float,
+    retries: int,
+    root: Path = Path(),
+    query_prefix: str | None = None,
+    document_prefix: str | None = None,
+    batch_size: int = 32,
+    trust_remote_code: bool = False,
+    device: str | None = None,
+) -> Embedder:
+    """The embedder of that name. No server is called; a sentence-transformers model is loaded.
+
+    Args:
+        name: as the settings spell it.
+        base_url: where a server is, OpenAI's own address where it is None.
+        timeout_s, retries: how long a server is waited for, and how often a failed request is repeated.
+        root: what a model's folder is relative to.
+        query_prefix, document_prefix: what goes before each text; None for what the model is known to want, or says
+            that it wants.
+        batch_size, trust_remote_code, device: of a model on this machine.
 
     Raises:
-        KbevalError: for a name that is not known, and where the environment lacks the key of a remote one.
+        KbevalError: for a name that is not known, where the environment lacks the key of a remote one, and where a
+            model cannot be loaded.
     """
     kind, _, model = name.partition(":")
     if name == "wordllama":
+        if query_prefix or document_prefix:
+            raise KbevalError("embedder wordllama: expected no query_prefix or document_prefix, found one")
         return Embedder(
             name=name,
             remote=False,
@@ -121,6 +170,7 @@ def make_embedder(name: str, *, base_url: str | None, timeout_s: float, retries:
         from haystack.components.embedders import OpenAIDocumentEmbedder, OpenAITextEmbedder
         from haystack.utils import Secret
 
+        before = _prefixes(query_prefix, document_prefix, known_prefixes(model))
         common: dict[str, Any] = {
             "api_key": Secret.from_env_var(OPENAI_KEY),
             "model": model,
@@ -129,16 +179,87 @@ def make_embedder(name: str, *, base_url: str | None, timeout_s: float, retries:
             "max_retries": retries,
         }
         # Without raise_on_failure a failed batch would only be logged, and its chunks left without vectors.
-        chunks = OpenAIDocumentEmbedder(batch_size=_OPENAI_BATCH, progress_bar=False, raise_on_failure=True, **common)
+        chunks = OpenAIDocumentEmbedder(
+            prefix=before[1], batch_size=_OPENAI_BATCH, progress_bar=False, raise_on_failure=True, **common
+        )
         return Embedder(
             name=name,
             remote=True,
-            query=OpenAITextEmbedder(**common),
+            query=OpenAITextEmbedder(prefix=before[0], **common),
             chunks=chunks,
             timeout_s=timeout_s,
             retries=retries,
+            query_prefix=before[0],
+            document_prefix=before[1],
+            deterministic=False,
+        )
+    if kind == "sentence-transformers" and model:
+        from kbeval.engines.components import local_models
+
+        local_models.require_extra(f"embedder {name}")
+        place = local_models.locate(model, root, f"embedder {name}")
+        loaded = local_models.embedding_model(place, trust_remote_code, device)
+        facts = local_models.facts(loaded)
+        before = _prefixes(query_prefix, document_prefix, known_prefixes(model) or local_models.own_prefixes(loaded))
+        how: dict[str, Any] = {"model": place, "trust_remote_code": trust_remote_code, "device": device}
+        return Embedder(
+            name=name,
+            remote=False,
+            query=local_models.SentenceTransformersQueryEmbedder(prefix=before[0], **how),
+            chunks=local_models.SentenceTransformersChunkEmbedder(prefix=before[1], batch_size=batch_size, **how),
+            timeout_s=timeout_s,
+            retries=retries,
+            query_prefix=before[0],
+            document_prefix=before[1],
+            deterministic=facts["device"] == "cpu",
+            facts=facts,
         )
     raise KbevalError(f"embedder: expected one of {KNOWN}, found {name!r}")
+
+
+def _prefixes(query: str | None, document: str | None, known: tuple[str, str] | None) -> tuple[str, str]:
+    """What is set, else what is known, else nothing."""
+    wanted = known or ("", "")
+    return wanted[0] if query is None else query, wanted[1] if document is None else document
+
+
+class CheckedEmbeddings:
+    """OpenAI's client, of which the components only use ``embeddings.create``; it believes whatever it is told.
+
+    As many vectors as texts, each at its text's place, all of finite numbers: anything else is a ServiceError.
+    """
+
+    def __init__(self, client: Any, service: str) -> None:
+        self._client = client
+        self._service = service
+        self.embeddings = self
+
+    def create(self, *, input: str | list[str], **arguments: Any) -> Any:  # noqa: A002 - the client's own name
+        """Asks, and checks what comes back."""
+        answer = self._client.embeddings.create(input=input, **arguments)
+        texts = 1 if isinstance(input, str) else len(input)
+        data = answer.data
+        if not isinstance(data, list) or len(data) != texts:
+            found = f"{len(data)} vectors" if isinstance(data, list) else "no list of vectors"
+            raise ServiceError(f"{self._service}: answered with {found} for {texts} texts")
+        # Some servers leave the place out; where it is there it counts, not the order in which vectors arrive.
+        places = [getattr(entry, "index", None) for entry in data]
+        if any(place is not None for place in places):
+            if sorted(place for place in places if isinstance(place, int)) != list(range(texts)):
+                raise ServiceError(f"{self._service}: answered with vectors that are not each at a text's place")
+            data.sort(key=lambda entry: entry.index)
+        for entry in data:
+            try:
+                finite = bool(entry.embedding) and bool(np.isfinite(np.asarray(entry.embedding, np.float64)).all())
+            except (TypeError, ValueError):
+                finite = False
+            if not finite:
+                raise ServiceError(f"{self._service}: answered with a vector that is not of finite numbers")
+        return answer
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._client.close()
 
 
 @component

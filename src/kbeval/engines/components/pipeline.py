@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 from haystack import Pipeline
 from haystack_integrations.components.retrievers.pgvector import PgvectorEmbeddingRetriever
 
+from kbeval.engines.components.full_text import FullTextRetriever
 from kbeval.engines.components.fusion import Behind, Head, TieOrder, make_fusion
 from kbeval.engines.components.lexical import BM25Retriever
 
 if TYPE_CHECKING:
+    from haystack_integrations.document_stores.pgvector import PgvectorDocumentStore
+
     from kbeval.engines.components.chunks import ChunkTable
-    from kbeval.engines.components.cohere_ranker import PunctualCohereRanker
     from kbeval.engines.components.embedders import Embedder
+    from kbeval.engines.components.rerankers import Reranker
     from kbeval.engines.hybrid import HybridSettings
 
 
@@ -21,13 +24,17 @@ def build_pipeline(
     settings: HybridSettings,
     table: ChunkTable,
     embedder: Embedder | None,
-    reranker: PunctualCohereRanker | None,
+    reranker: Reranker | None,
+    vectors: PgvectorDocumentStore | None = None,
 ) -> Pipeline:
     """The pipeline of these settings, warmed up, with the lexical leg indexed.
+
+    ``vectors`` is where the vector leg searches, if not in the chunk table itself.
 
     ::
 
         lexical -------------------------+
+        fulltext ------------------------+
                                          +-> fusion -> head -> reranker -> reranked
         embedder -> vector -> vector_order +
 
@@ -43,11 +50,16 @@ def build_pipeline(
         lexical.index(table.chunks)
         pipeline.add_component("lexical", lexical)
         ends.append("lexical")
+    if "fulltext" in settings.legs:
+        pipeline.add_component(
+            "fulltext", FullTextRetriever(document_store=table.document_store, top_k=settings.candidates)
+        )
+        ends.append("fulltext")
     if embedder is not None:
         pipeline.add_component("embedder", embedder.query)
         pipeline.add_component(
             "vector",
-            PgvectorEmbeddingRetriever(document_store=table.document_store, top_k=settings.candidates),
+            PgvectorEmbeddingRetriever(document_store=vectors or table.document_store, top_k=settings.candidates),
         )
         pipeline.add_component("vector_order", TieOrder())
         pipeline.connect("embedder.embedding", "vector.query_embedding")
