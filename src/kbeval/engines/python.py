@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 import sys
 from collections.abc import Coroutine, Iterable, Mapping, Set
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +20,8 @@ from kbeval.signals import Terminated
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kbeval.model import LabelledQuery
+
 
 class PythonSettings(EngineSettings):
     """The object is named in the type itself: ``python:package.module:object``."""
@@ -26,15 +30,21 @@ class PythonSettings(EngineSettings):
 
 
 class PythonEngine(Engine):
-    """Calls ``object(query, k)``, or its ``retrieve``."""
+    """Calls ``object(query, k)``, or its ``retrieve``; with ``filters=`` where it has such a parameter.
+
+    An object that may be called while it is running says so: ``thread_safe = True``, as an attribute of it.
+    """
 
     type: ClassVar[str] = "python"
     # Nothing is known about code that the user brings, so nothing is promised for it.
     deterministic = False
 
-    def __init__(self, reference: str, function: Callable[[str, int], Any]) -> None:
+    def __init__(self, reference: str, function: Callable[..., Any]) -> None:
         self._reference = reference
         self._function = function
+        self.takes_filters = has_filters(function)
+        owner = getattr(function, "__self__", function)
+        self.thread_safe = getattr(owner, "thread_safe", False) is True
 
     @classmethod
     def build(cls, settings: PythonSettings, context: BuildContext) -> PythonEngine:  # noqa: ARG003
@@ -42,8 +52,13 @@ class PythonEngine(Engine):
         return cls(settings.object, load_callable(settings.object))
 
     def retrieve(self, query: str, k: int) -> Answer:
-        with redirect_stdout(sys.stderr):  # standard output is kbeval's answer
-            return to_answer(self._function(query, k), k)
+        # Whatever it prints goes to standard error: the runner sees to that, since threads share the stream.
+        return to_answer(self._function(query, k), k)
+
+    def answer(self, query: LabelledQuery, k: int) -> Answer:
+        if not self.takes_filters:
+            return self.retrieve(query.text, k)
+        return to_answer(self._function(query.text, k, filters=dict(query.filters)), k)
 
     def configuration(self) -> dict[str, Any]:
         return {"object": self._reference}
@@ -81,16 +96,31 @@ def load_callable(reference: str) -> Callable[[str, int], Any]:
     return function  # type: ignore[no-any-return]
 
 
+def has_filters(function: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter ``filters`` that can be given by name."""
+    try:
+        parameter = inspect.signature(function).parameters.get("filters")
+    except (TypeError, ValueError):  # written in C, say
+        return False
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return parameter is not None and parameter.kind in named
+
+
 def to_answer(returned: Any, k: int) -> Answer:
     """Reads a list of ids, a list of (id, score), or a dict of id to score.
 
     A list's order is its ranking; a dict is ordered by score, then id (METHOD 2). The same id twice keeps its
     first place and is counted. Scores that do not fall strictly are lowered when the run is written.
 
+    An ``Answer`` is taken as it is, so that an engine can report its stages, its retries and what it used.
+
     Raises:
         TypeError: the value, or one of its items, is none of these.
         ValueError: a score is not a finite number.
     """
+    if isinstance(returned, Answer):
+        ranked = to_answer(list(returned.hits), k)
+        return replace(returned, hits=ranked.hits, repeats=returned.repeats + ranked.repeats)
     if isinstance(returned, Mapping):
         scored = [(_identifier(key), _score(value)) for key, value in returned.items()]
         pairs = sorted(scored, key=lambda pair: (pair[1], pair[0]), reverse=True)

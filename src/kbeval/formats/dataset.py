@@ -176,8 +176,14 @@ def corpus_hash(documents: Iterable[Document]) -> str:
 
 
 def queries_hash(queries: Iterable[LabelledQuery]) -> str:
-    """A hash of queries, whatever file they came from: ids and texts, in id order. As ``corpus_hash``."""
-    return _hash([each.id, each.text] for each in sorted(queries, key=lambda each: each.id))
+    """A hash of queries, whatever file they came from: ids and texts, in id order. As ``corpus_hash``.
+
+    Of a query with filters they count too: they are part of what is asked.
+    """
+    return _hash(
+        [each.id, each.text, *([dict(each.filters)] if each.filters else [])]
+        for each in sorted(queries, key=lambda each: each.id)
+    )
 
 
 def qrels_hash(qrels: Qrels, level: int) -> str:
@@ -189,7 +195,7 @@ def qrels_hash(qrels: Qrels, level: int) -> str:
 def _hash(records: Iterable[Sequence[object]]) -> str:
     digest = hashlib.sha256()
     for record in records:
-        digest.update(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+        digest.update(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS))
     return digest.hexdigest()[:16]
 
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from haystack import Document, component
 
+from kbeval.engines.base import Usage
 from kbeval.engines.components.services import calling, checked_base_url, require_key
+from kbeval.engines.metering import timed, used
 from kbeval.errors import KbevalError
 
 if TYPE_CHECKING:
@@ -58,7 +60,9 @@ class Embedder:
         if not text.strip():
             return None
         with self._calling():
-            embedding: list[float] | None = self.query.run(text=text).get("embedding")
+            found = self.query.run(text=text)
+        self._note_usage(found)
+        embedding: list[float] | None = found.get("embedding")
         return embedding if embedding and _usable(embedding) else None
 
     def embed_chunks(self, documents: list[Document]) -> list[Document]:
@@ -73,7 +77,9 @@ class Embedder:
         vectors: dict[str, list[float] | None] = {}
         if worded:
             with self._calling():
-                vectors = {d.id: d.embedding for d in self.chunks.run(documents=worded)["documents"]}
+                found = self.chunks.run(documents=worded)
+            self._note_usage(found)
+            vectors = {d.id: d.embedding for d in found["documents"]}
         return [
             replace(
                 document,
@@ -88,6 +94,12 @@ class Embedder:
         if not embedding:
             raise KbevalError(f"embedder {self.name}: expected a vector, found none")
         return len(embedding)
+
+    def _note_usage(self, found: dict[str, Any]) -> None:
+        """Tells the meter of the tokens that a server says it was sent."""
+        if self.remote:
+            tokens = found.get("meta", {}).get("usage", {}).get("prompt_tokens", 0)
+            used(Usage(self.name, calls=1, tokens=tokens if isinstance(tokens, int) else 0))
 
     def _calling(self) -> AbstractContextManager[None]:
         return calling(f"embedder {self.name}", timeout_s=self.timeout_s, retries=self.retries)
@@ -133,12 +145,26 @@ def make_embedder(name: str, *, base_url: str | None, timeout_s: float, retries:
         return Embedder(
             name=name,
             remote=True,
-            query=OpenAITextEmbedder(**common),
+            query=_timed_client(OpenAITextEmbedder(**common)),
             chunks=chunks,
             timeout_s=timeout_s,
             retries=retries,
         )
     raise KbevalError(f"embedder: expected one of {KNOWN}, found {name!r}")
+
+
+def _timed_client(embedder: Any) -> Any:
+    """The component, with a client that tells the meter of requests that repeat another."""
+    from openai import DefaultHttpxClient
+
+    class TimedClient(DefaultHttpxClient):
+        def send(self, request: Any, **options: Any) -> Any:
+            return timed(super().send, request, **options)
+
+    embedder.warm_up()
+    embedder.client, plain = embedder.client.with_options(http_client=TimedClient()), embedder.client
+    plain.close()
+    return embedder
 
 
 @component
