@@ -23,6 +23,7 @@ from kbeval.evaluation.label_effects import (
     without_brought_by,
 )
 from kbeval.evaluation.metrics import Metric, parse_metric
+from kbeval.evaluation.partial import AskedByBoth, asked_rows, held_against_unasked, in_common
 from kbeval.evaluation.pooling import in_pool
 from kbeval.evaluation.ranx_kernels import pays_to_compile
 from kbeval.evaluation.scoring import score_aligned, warm_up
@@ -119,6 +120,7 @@ class RunResult:
         without_own_labels: the primary metric's mean without the labels that this run alone brought into the pool; None
             where there are none.
         pooled: whether its first ten documents were pooled to be judged; None where there is no pool.
+        asked: the places of the queries that it was asked; None where it was asked them all.
     """
 
     name: str
@@ -137,6 +139,7 @@ class RunResult:
     without_added: WithoutAdded | None = None
     without_own_labels: float | None = None
     pooled: bool | None = None
+    asked: NDArray[np.int64] | None = None
 
     @property
     def reads_text(self) -> bool:
@@ -163,6 +166,7 @@ class PairResult:
         level: what Holm's procedure holds this pair's tests against.
         without_errors: the primary metric with every query left out on which either engine failed; none where
             neither did.
+        asked_by_both: where either was not asked every question, those that both were.
     """
 
     a: str
@@ -173,6 +177,7 @@ class PairResult:
     level: float
     without_errors: PairStatistics | None
     verdict: Verdict
+    asked_by_both: AskedByBoth | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -442,6 +447,7 @@ def _measure(
         left_out=scores.left_out,
         ties=ties,
         top_scores=_top_scores(test_set, run),
+        asked=asked_rows(sidecar, test_set.queries),
     )
 
 
@@ -542,6 +548,7 @@ def _pairs(
             level=level,
             without_errors=_without_errors(a, b, test_set, options, family),
             verdict=_verdict(test_set, a, b, options, level=level, family=family, fewer=fewer),
+            asked_by_both=_asked_by_both(a, b, test_set, options, family),
         )
         for (a, b), cell, adjusted, level in zip(
             couples, cells, holm(p_values), holm_levels(p_values, options.alpha), strict=True
@@ -586,7 +593,7 @@ def _verdict(
             pooled=(bool(a.pooled), bool(b.pooled)),
             judged=(float(a.judged.mean()), float(b.judged.mean())),
         )
-    return found
+    return held_against_unasked(found, [run.name for run in (a, b) if run.asked is not None])
 
 
 def statistics(
@@ -627,3 +634,11 @@ def _without_errors(
         return None
     rows = np.array([i for i, query in enumerate(test_set.queries) if query not in failed], dtype=np.int64)
     return statistics(a, b, options.primary, test_set, options, family=family, rows=rows) if len(rows) else None
+
+
+def _asked_by_both(a: RunResult, b: RunResult, test_set: TestSet, options: Options, family: int) -> AskedByBoth | None:
+    rows = in_common(a.asked, b.asked)
+    if rows is None:
+        return None
+    difference = statistics(a, b, options.primary, test_set, options, family=family, rows=rows) if len(rows) else None
+    return AskedByBoth(rows, difference)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 TOTAL = "total"
 WAITED = "waited"
+NOT_ASKED = "not asked: "
+"""How the error of a question begins that a run ended before."""
 
 
 class EngineFacts(BaseModel):

@@ -73,7 +73,7 @@ class Answers:
     @staticmethod
     def path_of(folder: Path, name: str) -> Path:
         """Where the journal of a run lies."""
-        return folder / f"{name}.journal.jsonl"
+        return folder / f"{name}.journal"
 
     def __enter__(self) -> Answers:
         """Opens the journal.
@@ -100,7 +100,7 @@ class Answers:
         entry = self._known.get(self._key(query))
         if entry is None:
             return None
-        usage = [Usage(**each.model_dump()) for each in entry.usage]
+        usage = tuple(Usage(**each.model_dump()) for each in entry.usage)
         answer = Answer(
             hits=entry.hits, stages=entry.stages, seconds=entry.stage_seconds, repeats=entry.repeats, usage=usage
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbeval.formats.sidecar import NOT_ASKED
 from kbeval.running.asking import Outcome
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Ledger:
         return [
             self._outcomes[place]
             if place < self._settled or place in self._kept
-            else Outcome(query=query, seconds=None, error=f"not asked: {self.ended}")
+            else Outcome(query=query, seconds=None, error=f"{NOT_ASKED}{self.ended}")
             for place, query in enumerate(self._queries)
         ]
 
