@@ -92,9 +92,7 @@ def test_an_incomplete_run_gets_no_verdict_either_and_what_it_was_not_asked_is_a
 
 
 def test_whole_runs_are_judged_as_before() -> None:
-    comparison = compare(
-        source("good", {q: ["gold"] for q in QUERIES}), source("bad", {q: ["wrong"] for q in QUERIES})
-    )
+    comparison = compare(source("good", {q: ["gold"] for q in QUERIES}), source("bad", {q: ["wrong"] for q in QUERIES}))
     assert comparison.pairs[0].verdict.leader == "a"
     assert comparison.pairs[0].asked_by_both is None
     assert "asked" not in results(comparison)["runs"]["good"]

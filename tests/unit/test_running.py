@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kbeval.config import Price, RunSettings
-from kbeval.engines.base import Answer, Engine, TransientError, Usage, added
+from kbeval.engines.base import Answer, Engine, EngineSettings, TransientError, Usage, added
 from kbeval.engines.components.estimates import estimate
 from kbeval.engines.hybrid import HybridSettings
 from kbeval.engines.metering import metering, one_call, retried, timed, used
+from kbeval.engines.registry import EnginePlan
 from kbeval.errors import KbevalError
+from kbeval.formats.dataset import load_dataset, write_dataset
 from kbeval.model import Document, LabelledQuery
 from kbeval.progress import Silent
 from kbeval.report.latency import latency_table, run_sentences
@@ -21,12 +25,15 @@ from kbeval.running.answers import Answers
 from kbeval.running.policy import Policy, policy_of
 from kbeval.running.runner import ask_all, latency_summary
 from kbeval.running.sample import sampled
+from kbeval.running.session import run_engines
 from kbeval.running.threads import hanging
+from plain_trec import qrels_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from kbeval.formats.dataset import Dataset
     from kbeval.running.runner import Outcomes
 
 QUERIES = [LabelledQuery(id=f"q{number:02d}", text=f"question {number}") for number in range(12)]
@@ -279,8 +286,9 @@ def test_the_table_of_latencies_counts_errors_and_timeouts() -> None:
 
 def test_a_meter_hears_of_repeated_requests_and_passes_on_what_failed() -> None:
     sent: list[int] = []
-    with metering() as outer:
-        with pytest.raises(RuntimeError), metering() as inner:
+
+    def fails() -> None:
+        with metering():
             with one_call():
                 for number in range(3):
                     timed(sent.append, number)
@@ -288,9 +296,13 @@ def test_a_meter_hears_of_repeated_requests_and_passes_on_what_failed() -> None:
             timed(sent.append, 9)  # outside a call nothing repeats anything
             used(Usage("s", calls=1))
             raise RuntimeError
+
+    with metering() as outer:
+        with pytest.raises(RuntimeError):
+            fails()
         used(Usage("s", tokens=2))
     assert sent == [0, 1, 2, 9]
-    assert inner.retries == outer.retries == 2
+    assert outer.retries == 2
     assert outer.waited >= 0.02
     assert outer.usage == (Usage("s", calls=1, tokens=2),)
     retried(1.0)  # and where nobody listens it is nothing
@@ -332,6 +344,46 @@ def test_what_engine_a_is_expected_to_use() -> None:
     assert [usage.tokens for usage in openai.building] == [500]
     assert list(openai.query) == [Usage("openai:m", calls=1, tokens=15)]
     assert estimate(HybridSettings(embedder="openai:m", legs=("bm25",)), documents, queries) is None
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    folder = tmp_path / "data"
+    write_dataset(
+        folder,
+        [Document(id=f"d{n}", text=f"text {n}") for n in range(5)],
+        QUERIES,
+        qrels_of([(query.id, "d1", 1) for query in QUERIES]),
+        layout="plain",
+    )
+    return load_dataset(folder)
+
+
+def written(engine: Engine, dataset: Dataset, folder: Path, policy: Policy) -> Path:
+    builder = SimpleNamespace(build=lambda settings, context: engine)
+    plan = EnginePlan(name="told", settings=EngineSettings(), engine_class=builder)
+    (finished,) = run_engines(
+        [plan], dataset, folder, root=folder, k=3, level=1, dsn=None, progress=Silent(), policy=policy
+    )
+    return finished.path
+
+
+def test_the_bytes_are_the_same_however_many_are_asked_at_once(dataset: Dataset, tmp_path: Path) -> None:
+    def does(query: str) -> Answer:
+        number = int(query.split()[-1])
+        time.sleep(number % 3 / 100)  # they come back in another order than they start
+        if number == 7:
+            raise RuntimeError("broken")
+        return Answer(hits=[(f"d{(number + place) % 5}", 1 / (7 + place)) for place in range(3)])
+
+    runs = [written(Told(does), dataset, tmp_path / str(n), Policy(concurrency=n)) for n in (1, 4)]
+    assert runs[0].read_bytes() == runs[1].read_bytes()
+    assert len(runs[0].read_bytes().splitlines()) == 33
+    sidecars = [json.loads(run.with_suffix(".json").read_bytes()) for run in runs]
+    measured = ("latencies_ms", "latency_ms", "cold_start", "throughput")
+    one, four = ({key: of[key] for key in of if key not in measured} for of in sidecars)
+    assert one == four
+    assert [of["throughput"]["concurrency"] for of in sidecars] == [1, 4]
 
 
 def test_settings_are_overridden_by_options_and_0_is_no_limit() -> None:
