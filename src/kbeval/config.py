@@ -16,9 +16,12 @@ from kbeval.errors import InputError, KbevalError
 
 CONFIG_NAME = "kbeval.toml"
 
+CORPUS_DSN_VARIABLE = "KBEVAL_CORPUS_DSN"
+
 # Environment variable -> the setting that it overrides.
 ENVIRONMENT = {
     "KBEVAL_DSN": ("store", "dsn"),
+    CORPUS_DSN_VARIABLE: ("corpus", "dsn"),
     "KBEVAL_LLM_BASE_URL": ("llm", "base_url"),
     "KBEVAL_LLM_MODEL": ("llm", "model"),
 }
@@ -35,10 +38,21 @@ class _Table(BaseModel):
 
 
 class CorpusSettings(_Table):
-    """Where documents come from, and how questions' chunks are cut."""
+    """Where documents come from, and how questions' chunks are cut.
+
+    ``dsn`` to ``timeout_s`` are the Postgres provider's. They are judged where a corpus is read, and not here: what
+    pydantic says about a table as a whole quotes it, and a DSN may hold a password.
+    """
 
     provider: str = "files"
     path: str = "corpus/seed_docs"
+    dsn: str | None = Field(default=None, repr=False)
+    dsn_env: str | None = None
+    table: str | None = None
+    query: str | None = None
+    columns: dict[str, str] = {}
+    timeout_s: float = Field(default=60.0, gt=0)
+    chunker: Literal["words", "sentences", "headings"] = "words"
     chunk_words: int = Field(default=120, gt=0)
     chunk_overlap: int = Field(default=20, ge=0)
 
@@ -245,6 +259,11 @@ def explain(error: ValidationError, model: type[BaseModel]) -> dict[str, str]:
     if not place:
         found = str(problem["input"]) if not isinstance(problem["input"], dict) else "other values"
         return {"expected": problem["msg"].removeprefix("Value error, ").removeprefix("expected "), "found": found}
+    said = problem["msg"].removeprefix("Value error, ")
+    if said.startswith("expected ") and ", found " in said:
+        # A validator that says it whole, and does not repeat what may be a secret.
+        expected, _, found = said.removeprefix("expected ").rpartition(", found ")
+        return {"expected": expected, "found": found}
     message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return {"expected": f"{dotted} to be {message}", "found": repr(problem["input"])}
 

@@ -26,11 +26,15 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A span of one document. ``id`` is ``DOCID#N`` with N from 0, and is never parsed back."""
+    """A span of one document. ``id`` is ``DOCID#N`` with N from 0, and is never parsed back.
+
+    ``headings`` are those that it stands under and does not hold, outermost first, where it was cut at headings.
+    """
 
     id: str
     document_id: str
     text: str
+    headings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +171,9 @@ class Run:
     ``frame`` has the columns query (String), document (String), score (Float64), one row a pair, sorted by
     query (bytes, ascending) and then in METHOD's one order: score descending, document id descending by bytes.
 
-    ``kbeval.evaluate`` and ``kbeval.compare`` check one that was made by hand, and take its rows in any order.
-    ``is_unique`` says that it was seen already that no query has a document twice, the one check that costs
-    something on millions of rows; ``dataclasses.replace`` takes it back.
+    ``kbeval.evaluate`` and ``kbeval.compare`` check one that they are handed, and take its rows in any order.
     """
 
     name: str
     frame: pl.DataFrame
     warnings: tuple[str, ...] = ()
-    is_unique: bool = field(default=False, init=False, repr=False, compare=False)
-
-
-def known_unique(run: Run) -> Run:
-    """The run itself, marked by whoever has seen that no query has a document twice."""
-    object.__setattr__(run, "is_unique", True)
-    return run

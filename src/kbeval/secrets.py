@@ -16,8 +16,16 @@ SECRET_VARIABLES = (
 
 HIDDEN = "***"
 
-_URI_PASSWORD = re.compile(r"(?P<head>\w+://[^\s:/@]*:)(?P<secret>[^\s@/]+)(?=@)")
+_named_by_settings: set[str] = set()
+
+# The scheme is bounded: an answer of megabytes without a blank must not be searched from each of its letters.
+_URI_PASSWORD = re.compile(r"(?P<head>\b\w{1,30}://[^\s:/@]{0,1000}:)(?P<secret>[^\s@/]{1,4000})(?=@)")
 _KEYWORD_PASSWORD = re.compile(r"(?P<head>\b(?:ssl)?password\s*=\s*)(?P<secret>'(?:[^'\\]|\\.)*'|[^\s&]+)", re.I)
+
+
+def is_secret(variable: str) -> None:
+    """From now on the value of this environment variable is a secret: settings said that it holds a key."""
+    _named_by_settings.add(variable)
 
 
 def scrub(text: str) -> str:
@@ -26,7 +34,7 @@ def scrub(text: str) -> str:
     Known are the values of the variables that hold keys, and passwords in anything that looks like a DSN, in
     its URI or its keyword form.
     """
-    for variable in SECRET_VARIABLES:
+    for variable in (*SECRET_VARIABLES, *sorted(_named_by_settings)):
         value = os.environ.get(variable, "")
         if len(value) >= 4:  # shorter ones would blank out ordinary words
             for form in {value, quote(value, safe=""), unquote(value)}:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Reply:
-    """What the scripted server says: a body as JSON or text, or nothing for as long as the test lasts."""
+    """What the scripted server says: a body as JSON or text, half of it and then the end, or nothing at all."""
 
     body: object = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     hang: bool = False
+    cut: bool = False
 
 
 @dataclass
@@ -44,7 +46,12 @@ def serve() -> Iterator[ScriptedServer]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def do_GET(self) -> None:
+            self._answer(dict(parse_qsl(urlsplit(self.path).query)))
+
+        def _answer(self, request: Any) -> None:
             number = len(script.requests)
             headers = {name.lower(): value for name, value in self.headers.items()}
             script.requests.append((self.path, headers, request))
@@ -60,7 +67,8 @@ def serve() -> Iterator[ScriptedServer]:
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(body[: len(body) // 2] if reply.cut else body)
+            self.close_connection = self.close_connection or reply.cut
 
         def log_message(self, *_: object) -> None:
             pass

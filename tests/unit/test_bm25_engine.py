@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from kbeval.corpus.words import analyse
 from kbeval.engines.bm25 import Bm25Engine
-from kbeval.engines.bm25_index import analyse
 from kbeval.model import Document
 
 

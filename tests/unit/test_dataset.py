@@ -12,6 +12,7 @@ import pytest
 
 from kbeval.errors import InputError, KbevalError
 from kbeval.formats.dataset import (
+    DatasetWriter,
     Layout,
     corpus_hash,
     load_dataset,
@@ -74,6 +75,24 @@ def test_gzipped_files_and_trec_judgments_will_do(tmp_path: Path) -> None:
     assert len(load_dataset(tmp_path).queries) == 2
     (tmp_path / "qrels" / "test.tsv.gz").unlink()
     assert len(load_dataset(tmp_path).queries) == 2
+
+
+def test_documents_that_come_one_at_a_time_give_the_same_files(tmp_path: Path) -> None:
+    whole = write_dataset(tmp_path / "whole", DOCUMENTS, QUERIES, QRELS, layout="plain")
+    with DatasetWriter(tmp_path / "parts", layout="plain") as writer:
+        for document in DOCUMENTS:
+            writer.add(document)
+        assert not (tmp_path / "parts" / "corpus.jsonl").exists()
+        parts = writer.finish(QUERIES, QRELS)
+    assert writer.documents == 2
+    assert [file.read_bytes() for file in parts] == [file.read_bytes() for file in whole]
+    before = sorted(tmp_path.rglob("*"))
+    for folder in ("parts", "new/er"):
+        documents = [Document(id="d3", text="three"), Document(id="d4", text="", metadata={"a": object()})]
+        with pytest.raises(KbevalError, match="'d4' cannot be written as JSON"):
+            write_dataset(tmp_path / folder, documents, QUERIES, QRELS, layout="plain")
+    assert sorted(tmp_path.rglob("*")) == before
+    assert parts[0].read_bytes() == whole[0].read_bytes()
 
 
 def test_the_split_is_the_callers(tmp_path: Path) -> None:
@@ -167,6 +186,14 @@ def test_hashes_do_not_depend_on_file_or_order(tmp_path: Path) -> None:
     assert corpus_hash(dataset.documents) == corpus_hash(DOCUMENTS)
     assert queries_hash(dataset.queries) == queries_hash(reversed(QUERIES[:2]))
     assert qrels_hash(dataset.qrels, 1) == qrels_hash(QRELS, 1)
+
+
+def test_a_hash_of_documents_that_come_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [Document(id=f"d{number}", text="x" * number, domain="é") for number in (7, 10, 3, 1)]
+    assert corpus_hash(iter(documents)) == corpus_hash(documents)
+    monkeypatch.setattr("kbeval.formats.dataset._SPOOL_BYTES", 10)  # to disk after the first
+    assert corpus_hash(iter(documents)) == corpus_hash(documents)
+    assert corpus_hash(iter([])) == corpus_hash([])
 
 
 def test_hashes_change_with_what_they_name() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
-from kbeval.corpus.chunking import text_hash
+from kbeval.corpus.chunking import chunk_document, text_hash
 from kbeval.model import Document
 from kbeval.testset.excerpts import LEFT_OUT, Excerpt, Excerpts
 from kbeval.testset.judge_prompts import WORDINGS, ask_again, ask_for_grade
@@ -14,7 +15,7 @@ LONG = Document("long", "\n".join(PARTS))
 
 
 def excerpts(limit: int, overlap: int = 0) -> Excerpts:
-    return Excerpts(limit=limit, words=11, overlap=overlap)
+    return Excerpts(limit=limit, cut=partial(chunk_document, words=11, overlap=overlap))
 
 
 def test_a_short_document_is_shown_whole() -> None:

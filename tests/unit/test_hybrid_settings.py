@@ -28,7 +28,8 @@ def test_defaults_are_the_embedded_ones() -> None:
     assert settings.model_dump() == {
         "legs": ("bm25", "vector"), "embedder": "wordllama", "embedder_base_url": None, "candidates": 100,
         "fusion_k": 60, "fusion_top_k": None, "reranker": "none", "reranker_base_url": None,
-        "rerank_candidates": 20, "timeout_s": 30.0, "retries": 2, "chunk_words": 120, "chunk_overlap": 20,
+        "rerank_candidates": 20, "timeout_s": 30.0, "retries": 2, "chunker": "words", "heading_path": True,
+        "chunk_words": 120, "chunk_overlap": 20,
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbeval.engines.bm25_index import STOP_WORDS, analyse
+from kbeval.corpus.words import STOP_WORDS, analyse
 from kbeval.engines.components.lexical import BM25Retriever
 from kbeval.engines.ranking import best_first
 

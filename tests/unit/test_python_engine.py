@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kbeval.engines.python import load_callable, to_answer
+from kbeval.engines.calling import Brought
+from kbeval.engines.event_loop import EngineLoop
+from kbeval.engines.python import load_callable
+from kbeval.engines.results import IdSource, ask_for_documents, to_answer
 from kbeval.errors import KbevalError
 
 if TYPE_CHECKING:
@@ -93,7 +96,7 @@ def test_functions_objects_and_classes_from_the_working_folder(engines_module: s
         ("engines_of_a_test:missing", "AttributeError"),
         ("no_such_module_here:f", "No module named 'no_such_module_here'"),
         ("engines_of_a_test", "expected python:MODULE:OBJECT"),
-        ("engines_of_a_test:number", "expected a callable or an object with retrieve, found int"),
+        ("engines_of_a_test:number", "expected a callable or an object with retrieve or invoke, found int"),
         ("broken_engine_of_a_test:f", "RuntimeError: no model"),
         ("leaving_engine_of_a_test:f", "SystemExit: 0"),
     ],
@@ -104,3 +107,81 @@ def test_what_cannot_be_loaded_is_one_line(reference: str, message: str) -> None
         load_callable(reference)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def asked(returned: list[str], k: int, **how: Any) -> tuple[list[int], list[str]]:
+    """How many results were asked for, call by call, and the documents that came of it."""
+    calls: list[int] = []
+
+    def ask(count: int) -> list[tuple[str, float]]:
+        calls.append(count)
+        return [(document, 1.0) for document in returned[:count]]
+
+    answer = ask_for_documents(ask, k, **{"fetch": None, "growing": True, "repeats_count": True, **how})
+    return calls, [document for document, _ in answer.hits]
+
+
+def test_results_of_too_few_documents_are_asked_for_again_twice_as_many_until_they_end() -> None:
+    assert asked(["a", "b", "c"], 2) == ([2], ["a", "b"])
+    assert asked(["a", "a", "a", "b", "c"], 2) == ([2, 4], ["a", "b"])
+    assert asked(["a", "a", "a", "b"], 3) == ([3, 6], ["a", "b"])  # 4 of 6: there are no more
+    assert asked(["a", "a", "a", "b"], 2, growing=False) == ([2], ["a"])
+    assert asked(["a", "a", "a", "b"], 2, fetch=4) == ([4], ["a", "b"])
+    assert asked(["a", "b", "c"], 3, fetch=1) == ([3], ["a", "b", "c"])  # never fewer than k
+
+
+def test_what_never_ends_is_not_asked_for_ever() -> None:
+    calls, documents = asked(["a"] * 1_000_000, 2)
+    assert documents == ["a"]
+    assert calls[-1] == 10_000
+    assert len(calls) == 14  # 2, 4, ... 8192 are 13
+
+
+def test_the_number_of_results_goes_where_it_is_meant() -> None:
+    seen: list[Any] = []
+    loop = EngineLoop("test")
+
+    def by_name(query: str, filters: Any = None, top_k: int = 3) -> list[str]:
+        seen.append((filters, top_k))
+        return []
+
+    def configured(query: str, config: Any = None) -> list[str]:
+        seen.append(config)
+        return []
+
+    def star(*arguments: Any) -> list[str]:
+        seen.append(arguments)
+        return []
+
+    takes = []
+    for function in (by_name, configured, star):
+        brought = Brought("x", function, None, loop)
+        takes.append(brought.takes_count)
+        brought("q", 7)
+    assert seen == [(None, 7), None, ("q", 7)]
+    assert takes == [True, False, True]
+
+
+def test_results_of_frameworks_and_dicts_say_their_document_where_id_from_points() -> None:
+    class Node:
+        node_id, metadata, ref_doc_id = "n1", {"file": {"name": "d1"}, "file.size": 7}, "d2"
+
+    class WithScore:
+        node, score = Node(), None
+
+    class Found:
+        id, meta, score = "h1", {"doc": "d3"}, 0.5
+
+    assert to_answer([WithScore()], 5).hits == [("n1", 1.0)]
+    assert to_answer([Node()], 5, IdSource("ref_doc_id")).hits == [("d2", 1.0)]
+    assert to_answer([WithScore()], 5, IdSource("metadata.file.name")).hits == [("d1", 1.0)]
+    assert to_answer([WithScore()], 5, IdSource("metadata.file.size")).hits == [("7", 1.0)]
+    assert to_answer([Found()], 5, IdSource("meta.doc")).hits == [("d3", 0.5)]
+    assert to_answer([(Found(), 9)], 5).hits == [("h1", 9.0)]
+    assert to_answer([{"id": "d4", "score": 2}, {"id": "d5", "score": 1}], 5).hits == [("d4", 2.0), ("d5", 1.0)]
+    with pytest.raises(TypeError, match=r"result 1: expected metadata\.dok as text, found NoneType; it has doc"):
+        to_answer([Found()], 5, IdSource("metadata.dok"))
+    with pytest.raises(TypeError, match=r"result 1: expected a result with metadata\.doc, found str"):
+        to_answer(["d1"], 5, IdSource("metadata.doc"))
+    with pytest.raises(TypeError, match=r"name a field by id_from"):
+        to_answer([{"metadata": {}}], 5)

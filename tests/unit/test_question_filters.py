@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kbeval.engines.base import Answer
-from kbeval.engines.python import PythonEngine
+from kbeval.engines.python import PythonEngine, PythonSettings
 from kbeval.errors import InputError
 from kbeval.formats.dataset import queries_hash
 from kbeval.formats.questions import read_questions, write_questions
@@ -16,6 +16,11 @@ from kbeval.model import LabelledQuery, Question
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def brought(target: object) -> PythonEngine:
+    return PythonEngine(PythonSettings(object="m:o"), target)
+
 
 ACME = LabelledQuery("q1", "text", filters={"tenant": "acme"})
 
@@ -40,10 +45,10 @@ def test_a_function_gets_them_where_it_has_such_a_parameter() -> None:
     def without(query: str, k: int) -> list[str]:
         return [f"{query} {k}"]
 
-    takes, does_not = PythonEngine("m:f", with_filters), PythonEngine("m:g", without)
+    takes, does_not = brought(with_filters), brought(without)
     assert (takes.takes_filters, does_not.takes_filters) == (True, False)
     assert takes.answer(ACME, 3).hits == [("text 3 {'tenant': 'acme'}", 1.0)]
-    assert takes.answer(LabelledQuery("q2", "text"), 3).hits == [("text 3 {}", 1.0)]
+    assert takes.answer(LabelledQuery("q2", "text"), 3).hits == [("text 3 None", 1.0)]
     assert does_not.answer(ACME, 3).hits == [("text 3", 1.0)]
 
 
@@ -66,9 +71,9 @@ def test_an_object_says_that_it_may_be_asked_by_several_threads() -> None:
         def retrieve(self, query: str, k: int) -> Answer:
             return Answer(hits=[(query, 1.0), (query, 0.5), ("x", 0.1)][:k], retries=2)
 
-    engine = PythonEngine("m:o", Retriever().retrieve)
+    engine = brought(Retriever())
     assert engine.thread_safe
-    assert not PythonEngine("m:f", lambda query, k: [query][:k]).thread_safe
+    assert not brought(lambda query, k: [query][:k]).thread_safe
     # An Answer is taken as it is, each document once.
     answer = engine.answer(ACME, 5)
     assert (answer.hits, answer.repeats, answer.retries) == ([("text", 1.0), ("x", 0.1)], 1, 2)

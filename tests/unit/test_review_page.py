@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kbeval.corpus.chunking import chunk_document
 from kbeval.errors import KbevalError
 from kbeval.formats.label_journal import LabelJournal
 from kbeval.model import Document, Label, Question
@@ -43,7 +44,7 @@ def client(tmp_path: Path) -> TestClient:
     material = Material({"q": question}, NASTY, labels, found=found)
     journal = LabelJournal(tmp_path / "labels.jsonl")
     session = Session(material, build_queues(material, "ana"), journal.fold(), journal, "ana")
-    app = make_app(Reviewing(session, Passages(NASTY, words=120, overlap=20), "secret", 4000))
+    app = make_app(Reviewing(session, Passages(NASTY, cut=chunk_document), "secret", 4000))
     client = TestClient(app, base_url="http://127.0.0.1:4000", follow_redirects=False)
     client.session_under_test = session  # type: ignore[attr-defined]
     return client

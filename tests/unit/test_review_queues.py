@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kbeval.corpus.chunking import chunk_document
 from kbeval.evaluation.comparison import Options, RunSource, compare_runs
 from kbeval.evaluation.metrics import parse_metric
 from kbeval.evaluation.misses import sampled_misses
@@ -250,13 +252,13 @@ def test_the_passage_is_the_gold_chunk_else_the_nearest_in_words() -> None:
     from kbeval.corpus.chunking import text_hash
 
     text = "alpha beta  gamma delta\n\nalpha beta refund epsilon zeta"
-    passages = Passages({"d": Document("d", text)}, words=4, overlap=0)
+    passages = Passages({"d": Document("d", text)}, cut=partial(chunk_document, words=4, overlap=0))
     found = passages.first("d", "how do I refund")
     assert (found.before, found.text, found.after) == (
         "alpha beta  gamma delta\n\n", "alpha beta refund epsilon", " zeta"
     )  # fmt: skip
     assert passages.first("d", "how do I refund", [text_hash("zeta")]).text == "zeta"
-    empty = Passages({"d": Document("d", "")}, words=4, overlap=0).first("d", "refund")
+    empty = Passages({"d": Document("d", "")}, cut=partial(chunk_document, words=4, overlap=0)).first("d", "refund")
     assert (empty.text, empty.whole) == ("", True)
 
 
@@ -266,7 +268,7 @@ def test_search_finds_by_title_and_text() -> None:
         "b": Document("b", "paper roll refunds"),
         "c": Document("c", ""),
     }
-    passages = Passages(documents, words=120, overlap=20)
+    passages = Passages(documents, cut=chunk_document)
     assert set(passages.search("refunds", 5)) == {"a", "b"}
     assert passages.search("nothing here", 5) == []
 

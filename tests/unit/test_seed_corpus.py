@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kbeval.config import load_project
 from kbeval.corpus.chunking import chunk_document, text_hash
 from kbeval.corpus.files import FilesProvider
 from kbeval.formats.questions import read_questions
+from kbeval.testset.project import open_dataset
 
 if TYPE_CHECKING:
     from kbeval.model import Chunk, Document, Question
@@ -95,3 +97,20 @@ def test_ids_and_texts_are_unique_and_no_question_has_a_documents_id(
     assert [i for i, n in Counter(question.id for question in questions).items() if n > 1] == []
     assert [t for t, n in Counter(question.text.lower() for question in questions).items() if n > 1] == []
     assert not {question.id for question in questions} & set(documents)
+
+
+def test_styles_differ_in_the_words_they_share_with_their_gold_and_compare_shows_it() -> None:
+    dataset = open_dataset(load_project(CORPUS.parent / "kbeval.toml"), None)
+    overlaps: dict[str | None, list[float]] = {}
+    for query in dataset.queries:
+        assert query.overlap is not None
+        overlaps.setdefault(query.style, []).append(query.overlap)
+    means = {style: round(sum(values) / len(values), 2) for style, values in overlaps.items()}
+    # METHOD 5's generated questions had .86 to .93 near, .65 mid, and .18 to .23 far.
+    assert means == {"near": 0.89, "mid": 0.57, "far": 0.11, "message": 0.24}
+    report = (CORPUS.parent / "results" / "results.md").read_text()
+    slices = report.partition("## Every metric by slice")[2].partition("\n## ")[0]
+    thirds = re.findall(r"^\| overlap \| (low|middle|high) \([^|]*\) \| (\d+) \| a \|", slices, re.MULTILINE)
+    assert [name for name, _ in thirds] == ["low", "middle", "high"]
+    assert sum(int(count) for _, count in thirds) == len(dataset.queries) == 486
+    assert re.findall(r"^\| kind \| (\w+) ", slices, re.MULTILINE) == ["near", "mid", "far", "message"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -60,8 +60,9 @@ def export(
     With --format json or parquet: one table, a row a question, with what answers it as documents and as chunks.
     """
     from kbeval.config import load_project
-    from kbeval.testset.project import project_dataset, require_judgments
-    from kbeval.testset.views import at_chunk_level, of_sources
+    from kbeval.formats.dataset import write_dataset
+    from kbeval.testset.project import project_dataset
+    from kbeval.testset.views import at_chunk_level
 
     by_chunk = granularity is Granularity.CHUNK
     if by_chunk and output_format is not Format.BEIR:
@@ -70,36 +71,55 @@ def export(
         option = "--source" if source else "--granularity chunk"
         raise KbevalError(f"{option}: expected --out DIR with it, as the project's own files hold the whole test set")
     project = load_project(config)
-    dataset = project_dataset(project)
-    require_judgments(dataset)
-    if source is not None:
-        dataset = of_sources(dataset, [name.strip() for name in source.split(",") if name.strip()])
-    if by_chunk:
-        dataset = at_chunk_level(project, dataset)
+    if output_format is Format.BEIR and not by_chunk:
+        dataset, written, documents = _beir(project, source, out, escape_ids)
+    else:
+        dataset = _of_sources(_judged(project_dataset(project)), source)
+        if by_chunk:
+            dataset = at_chunk_level(project, dataset)
+        documents = len(dataset.documents)
+        if output_format is Format.BEIR:
+            written = write_dataset(
+                out or project.root,
+                dataset.documents,
+                dataset.asked,
+                dataset.qrels,
+                layout="plain",
+                escape_ids=escape_ids,
+            )
+        else:
+            written = [_table(project, dataset, out, output_format)]
     for warning in dataset.warnings:
         options.warn(warning)
-    if output_format is Format.BEIR:
-        written = _beir(project, dataset, out, escape_ids)
-    else:
-        written = [_table(project, dataset, out, output_format)]
     what = "chunks" if by_chunk else "documents"
     judged = dataset.qrels.frame.height
-    typer.echo(f"{len(dataset.documents)} {what}, {len(dataset.queries)} questions, {judged} judgments")
+    typer.echo(f"{documents} {what}, {len(dataset.queries)} questions, {judged} judgments")
     for path in written:
         typer.echo(f"wrote {options.shown(path)}")
 
 
-def _beir(project: Project, dataset: Dataset, out: Path | None, escape_ids: bool) -> list[Path]:
-    from kbeval.formats.dataset import write_dataset
+def _beir(project: Project, source: str | None, out: Path | None, escape_ids: bool) -> tuple[Dataset, list[Path], int]:
+    """Writes documents as they are read: a corpus of any size fits into memory."""
+    from kbeval.formats.dataset import DatasetWriter
+    from kbeval.testset.project import project_dataset
 
-    return write_dataset(
-        out or project.root,
-        dataset.documents,
-        dataset.asked,
-        dataset.qrels,
-        layout="plain" if out else "project",
-        escape_ids=escape_ids,
-    )
+    layout: Literal["plain", "project"] = "plain" if out else "project"
+    with DatasetWriter(out or project.root, layout=layout, escape_ids=escape_ids) as writer:
+        dataset = _of_sources(_judged(project_dataset(project, on_document=writer.add)), source)
+        return dataset, writer.finish(dataset.asked, dataset.qrels), writer.documents
+
+
+def _judged(dataset: Dataset) -> Dataset:
+    from kbeval.testset.project import require_judgments
+
+    require_judgments(dataset)
+    return dataset
+
+
+def _of_sources(dataset: Dataset, source: str | None) -> Dataset:
+    from kbeval.testset.views import of_sources
+
+    return dataset if source is None else of_sources(dataset, [n.strip() for n in source.split(",") if n.strip()])
 
 
 def _table(project: Project, dataset: Dataset, out: Path | None, output_format: Format) -> Path:

@@ -31,7 +31,8 @@ Engines = Annotated[
     typer.Option(
         "--engine",
         metavar="[NAME=]SPEC",
-        help="A configured engine, or a type: hybrid, keyword, bm25, python:MODULE:OBJECT. May repeat.",
+        help="A configured engine, or a type: hybrid, keyword, bm25, python:MODULE:OBJECT, haystack:FILE.yaml, "
+        "run:FILE.trec. May repeat.",
     ),
 ]
 Assignments = Annotated[

@@ -116,6 +116,13 @@ def warn_of(finished: Sequence[Finished]) -> None:
                 f"{one.name}: it takes no filters: {counts['filters_not_taken']} questions that have some were asked "
                 "without"
             )
+        if one.facts.get("retries"):
+            options.warn(f"{one.name}: {one.facts['retries']} of {one.facts['requests']} requests repeated another")
+        if one.facts.get("questions_below_k"):
+            options.warn(
+                f"{one.name}: {one.facts['questions_below_k']} questions got fewer documents than were asked for, and "
+                "it cannot be asked for more"
+            )
         if one.outcomes.whole is not None:
             options.warn(
                 f"{one.name}: partial: {counts['queries']} of {one.outcomes.whole} questions, seeded sample (--limit)"

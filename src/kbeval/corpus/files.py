@@ -1,4 +1,4 @@
-"""Documents from a folder of Markdown files with front matter."""
+"""Documents from a folder: Markdown with front matter, plain text, HTML."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from kbeval.corpus.html import read_html
 from kbeval.errors import InputError, KbevalError
 from kbeval.formats.text import read_bytes
 from kbeval.model import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _FENCE = "---"
 
 
 class FilesProvider:
-    """Every ``*.md`` file below a folder, in byte order of its path.
+    """Every ``.md``, ``.txt``, ``.html`` and ``.htm`` file below a folder, in byte order of its path.
 
-    A document's id is its path below the folder, with ``/`` between folders and without ``.md``.
+    A document's id is its path below the folder, with ``/`` between folders and without the ending. Files and folders
+    whose name begins with a dot are left out.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -30,17 +32,32 @@ class FilesProvider:
         """Yields the documents.
 
         Raises:
-            KbevalError: the folder is missing or holds no document.
-            InputError: a file is not UTF-8 or its front matter is not a YAML mapping.
+            KbevalError: the folder is missing or holds no document, or two files differ in their ending alone.
+            InputError: a file is not UTF-8 (pages may be otherwise), its front matter is not a YAML mapping, or it is
+                a page and the extra ``html`` is not installed.
         """
         if not self._folder.is_dir():
             found = "a file" if self._folder.exists() else "nothing there"
-            raise KbevalError(f"{self._folder}: expected a folder of Markdown documents, found {found}")
-        files = {file.relative_to(self._folder).as_posix(): file for file in self._folder.rglob("*.md")}
-        if not files:
-            raise KbevalError(f"{self._folder}: expected at least one .md document, found an empty corpus")
-        for name in sorted(files):
-            yield read_document(files[name], identifier=name.removesuffix(".md"))
+            raise KbevalError(f"{self._folder}: expected a folder of documents, found {found}")
+        names: dict[str, str] = {}
+        for name, file in sorted(self._files()):
+            identifier = name[: -len(file.suffix)]
+            other = names.setdefault(identifier, name)
+            if other != name:
+                raise KbevalError(
+                    f"{self._folder}: expected one file for the document {identifier!r}, found {other} and {name}"
+                )
+            yield _READERS[file.suffix.lower()](file, identifier)
+        if not names:
+            endings = ", ".join(_READERS)
+            raise KbevalError(f"{self._folder}: expected at least one document ({endings}), found an empty corpus")
+
+    def _files(self) -> Iterator[tuple[str, Path]]:
+        for file in self._folder.rglob("*"):
+            inner = file.relative_to(self._folder)
+            hidden = any(part.startswith(".") for part in inner.parts)
+            if file.suffix.lower() in _READERS and not hidden and file.is_file():
+                yield inner.as_posix(), file
 
 
 def read_document(file: Path, identifier: str) -> Document:
@@ -63,6 +80,11 @@ def read_document(file: Path, identifier: str) -> Document:
         filename=file.name,
         metadata=fields,
     )
+
+
+def read_text(file: Path, identifier: str) -> Document:
+    """Reads one plain text file: all of it is the text, and the file's name is all that is known besides."""
+    return Document(id=identifier, text=_decoded(file).replace("\r\n", "\n").strip(), filename=file.name)
 
 
 def _decoded(file: Path) -> str:
@@ -97,3 +119,11 @@ def _text(file: Path, key: str, value: Any) -> str:
     if isinstance(value, (dict, list)):
         raise InputError(file, expected=f"{key} to be text", found=type(value).__name__)
     return str(value)
+
+
+_READERS: dict[str, Callable[[Path, str], Document]] = {
+    ".md": read_document,
+    ".txt": read_text,
+    ".html": read_html,
+    ".htm": read_html,
+}

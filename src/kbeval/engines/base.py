@@ -22,6 +22,10 @@ class EngineSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    def files(self) -> tuple[str, ...]:
+        """The files that the engine reads, as the settings name them: no run is written over one of them."""
+        return ()
+
 
 class TransientError(Exception):
     """What an engine raises where asking again may help: a busy server, a connection that broke.

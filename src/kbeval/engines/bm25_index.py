@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-import re
-import threading
 from typing import TYPE_CHECKING, Any
 
 import bm25s
 import numpy as np
-import Stemmer
-from bm25s.stopwords import STOPWORDS_EN
 from bm25s.tokenization import Tokenized
 
+from kbeval.corpus.words import analyse
+
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
@@ -25,33 +23,6 @@ logging.getLogger("bm25s").setLevel(logging.NOTSET)
 METHOD = "lucene"
 K1 = 1.5
 B = 0.75
-
-# Lucene's classic list of English stop words, 33 of them.
-STOP_WORDS = frozenset(STOPWORDS_EN)
-
-_WORDS = re.compile(r"\b\w\w+\b")
-
-
-class _Stemmers(threading.local):
-    """A stemmer a thread: Snowball's hold state while they work."""
-
-    def __init__(self) -> None:
-        self.english = Stemmer.Stemmer("english")
-
-
-_stemmers = _Stemmers()
-
-
-def analyse(text: str) -> list[str]:
-    """Lower-cased words of two letters or more, without stop words, stemmed by Snowball's English stemmer."""
-    return words_of(text, STOP_WORDS)
-
-
-def words_of(text: str, left_out: Container[str]) -> list[str]:
-    """As ``analyse``, with a list of stop words of one's own."""
-    words = [word for word in _WORDS.findall(text.lower()) if word not in left_out]
-    stems: list[str] = _stemmers.english.stemWords(words)
-    return stems
 
 
 class Bm25Index:

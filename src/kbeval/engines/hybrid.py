@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from kbeval.corpus.chunking import DEFAULT_OVERLAP, DEFAULT_WORDS
+from kbeval.corpus.chunking import DEFAULT_OVERLAP, DEFAULT_WORDS, Chunker
 from kbeval.engines.base import Answer, Engine, EngineSettings, Estimate
 from kbeval.engines.metering import Meter, metering
 from kbeval.errors import KbevalError
@@ -52,7 +52,9 @@ class HybridSettings(EngineSettings):
         rerank_candidates: chunks that go to the reranker; the others follow behind in their order.
         timeout_s: seconds without a sign of a server after which a request to it is given up.
         retries: how often a request is repeated that may be: ``retries = 2`` means three requests at most.
-        chunk_words: length of a chunk in words.
+        chunker: how documents are cut: into ``words``, ``sentences`` or ``headings``.
+        heading_path: whether a chunk cut at headings is indexed with the headings that it stands under.
+        chunk_words: length of a chunk in words, which no chunker goes beyond.
         chunk_overlap: words that a chunk shares with the one before.
     """
 
@@ -67,6 +69,8 @@ class HybridSettings(EngineSettings):
     rerank_candidates: int = Field(default=20, ge=1, le=1000)  # Cohere takes no more in one request
     timeout_s: float = Field(default=30.0, gt=0)
     retries: int = Field(default=2, ge=0)
+    chunker: Chunker = "words"
+    heading_path: bool = True
     chunk_words: int = Field(default=DEFAULT_WORDS, ge=1)
     chunk_overlap: int = Field(default=DEFAULT_OVERLAP, ge=0)
 
@@ -161,6 +165,8 @@ class HybridEngine(Engine):
                 context.documents,
                 words=settings.chunk_words,
                 overlap=settings.chunk_overlap,
+                chunker=settings.chunker,
+                heading_path=settings.heading_path,
                 embedder=embedder,
                 embedder_address=settings.embedder_base_url or "",
                 store=context.store(),

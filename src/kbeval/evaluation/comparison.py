@@ -41,7 +41,7 @@ from kbeval.evaluation.statistics.distributions import ufuncs
 from kbeval.evaluation.ties import Ties, find_ties
 from kbeval.evaluation.verdicts import Verdict, mean_over_styles, verdict
 from kbeval.formats.trec import read_run, unescape_id
-from kbeval.model import Run, known_unique
+from kbeval.model import Run
 from kbeval.notebook import html_table
 from kbeval.order import sort_run
 from kbeval.repeats import first_repeat
@@ -411,7 +411,7 @@ def unescape_run(run: Run) -> Run:
             f"run {run.name}: expected each document once per query, found {document!r} twice for {query!r} once "
             f"escaped ids are decoded, as its sidecar says"
         )
-    return known_unique(replace(run, frame=frame))
+    return replace(run, frame=frame)
 
 
 def _measure(
@@ -537,6 +537,9 @@ def _pairs(
         }
         for a, b in couples
     ]
+    # What is tested is the verdict, so Holm's procedure is about its p: over all questions a pair may differ by those
+    # that no verdict rests on, and would loosen the level of the others.
+    tested = [_tested(test_set, a, b, options, family) for a, b in couples]
     p_values = [cell[options.primary.name].p for cell in cells]
     return [
         PairResult(
@@ -551,9 +554,18 @@ def _pairs(
             asked_by_both=_asked_by_both(a, b, test_set, options, family),
         )
         for (a, b), cell, adjusted, level in zip(
-            couples, cells, holm(p_values), holm_levels(p_values, options.alpha), strict=True
+            couples, cells, holm(p_values), holm_levels(tested, options.alpha), strict=True
         )
     ]
+
+
+def _tested(test_set: TestSet, a: RunResult, b: RunResult, options: Options, family: int) -> float | None:
+    """The p of the statistics that a pair's verdict rests on."""
+    name = options.primary.name
+    found = verdict(
+        a.values[name], b.values[name], test_set.strata, test_set.clusters, alpha=options.alpha, family=family
+    )
+    return found.overall.p
 
 
 def _verdict(

@@ -33,12 +33,12 @@ def in_order(strata: Iterable[str]) -> tuple[str, ...]:
 def deciding_strata(strata: Iterable[str]) -> tuple[str, ...]:
     """The strata that a test set's verdicts are taken over.
 
-    The generated styles, where there are two or more of them: all others stand beside. One stratum (``ALL``
-    where there are several sources) for a test set without styles. Otherwise every stratum, taken as a style.
+    The generated styles, where there are any: all others stand beside (METHOD 3). One stratum (``ALL`` where there are
+    several sources) for a test set without styles. Otherwise every stratum, taken as a style.
     """
     present = in_order(strata)
     generated = tuple(name for name in present if name in GENERATED_STYLES)
-    if len(generated) >= 2:
+    if generated:
         return generated
     if len(present) > 1 and all(name in (*SOURCES, UNLABELLED) for name in present):
         return (ALL,)

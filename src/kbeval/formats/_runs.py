@@ -17,7 +17,7 @@ from kbeval.errors import InputError, KbevalError
 from kbeval.formats import _fields
 from kbeval.formats.ids import escape_id, trec_ids, trec_lines
 from kbeval.formats.text import TextFile, write_atomically
-from kbeval.model import Run, known_unique
+from kbeval.model import Run
 from kbeval.order import falling_scores, falls_strictly, one_order, query_codes, query_segments
 from kbeval.repeats import first_repeat
 
@@ -103,7 +103,7 @@ def read_run(path: str | os.PathLike[str], name: str) -> Run:
         first = int(rows[np.argmin(in_file(rows))])
         warnings = (_rank_warning(file, name, len(rows), queries[int(group[first])], document[first]),)
     frame = pl.DataFrame({"query": queries.gather(group), "document": document, "score": score})
-    return known_unique(Run(name=name, frame=frame, warnings=warnings))
+    return Run(name=name, frame=frame, warnings=warnings)
 
 
 def _parts(file: TextFile) -> Iterator[_Part]:

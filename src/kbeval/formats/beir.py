@@ -12,7 +12,7 @@ import orjson
 
 from kbeval.errors import InputError, KbevalError
 from kbeval.formats._fields import show
-from kbeval.formats.text import BLANKS, read_bytes, write_atomically
+from kbeval.formats.text import BLANKS, AtomicFile, TextFile, write_atomically
 from kbeval.model import Document, LabelledQuery
 
 if TYPE_CHECKING:
@@ -48,6 +48,11 @@ def read_documents(path: str | os.PathLike[str]) -> list[Document]:
         InputError: a line is no JSON object, lacks ``_id`` or ``text``, holds a value of a wrong type, or has
             the id of another line.
     """
+    return list(iter_documents(path))
+
+
+def iter_documents(path: str | os.PathLike[str]) -> Iterator[Document]:
+    """As ``read_documents``, one at a time: of what was read only the ids are kept."""
 
     def document(line: _Line) -> Document:
         metadata = line.inner("metadata") or _Line(line.path, line.number, {})
@@ -94,7 +99,7 @@ def read_queries(path: str | os.PathLike[str]) -> list[LabelledQuery]:
             filters={} if filters is None else filters.values,
         )
 
-    return _read(path, query)
+    return list(_read(path, query))
 
 
 def write_documents(path: str | os.PathLike[str], documents: Iterable[Document]) -> None:
@@ -103,7 +108,9 @@ def write_documents(path: str | os.PathLike[str], documents: Iterable[Document])
     Raises:
         KbevalError: the file cannot be written, or a metadata value has no JSON.
     """
-    write_atomically(path, documents_as_jsonl(documents))
+    with AtomicFile(path) as file:
+        for document in documents:
+            file.write(document_as_jsonl(document))
 
 
 def write_queries(path: str | os.PathLike[str], queries: Iterable[LabelledQuery]) -> None:
@@ -124,9 +131,13 @@ def write_qrels_tsv(path: str | os.PathLike[str], qrels: Qrels) -> None:
     write_atomically(path, qrels_as_tsv(qrels))
 
 
-def documents_as_jsonl(documents: Iterable[Document]) -> bytes:
-    """What ``write_documents`` writes."""
-    return b"".join(_as_json(_document_values(document)) for document in documents)
+def document_as_jsonl(document: Document) -> bytes:
+    """The line that ``write_documents`` writes for a document.
+
+    Raises:
+        KbevalError: a metadata value has no JSON.
+    """
+    return _as_json(_document_values(document))
 
 
 def queries_as_jsonl(queries: Iterable[LabelledQuery]) -> bytes:
@@ -210,31 +221,32 @@ class _Line:
         return _Line(self.path, self.number, value, f"{self._place}{key}.")
 
 
-def _read(path: str | os.PathLike[str], build: Callable[[_Line], T]) -> list[T]:
-    result: list[T] = []
+def _read(path: str | os.PathLike[str], build: Callable[[_Line], T]) -> Iterator[T]:
     first_lines: dict[str, int] = {}
     for line in _lines(path):
         item = build(line)
         first = first_lines.setdefault(item.id, line.number)
         if first != line.number:
             raise line.error("each _id once", f"{show(item.id)} again, after line {first}")
-        result.append(item)
-    return result
+        yield item
 
 
 def _lines(path: str | os.PathLike[str]) -> Iterator[_Line]:
-    # Cut at LF alone: str.splitlines() also cuts at characters that JSON strings may hold.
-    for number, text in enumerate(read_bytes(path).split(b"\n"), start=1):
-        if not text.strip(BLANKS):
-            continue
-        try:
-            values = orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            found = f"{show(text)} ({error.msg}, column {error.colno})"
-            raise InputError(path, expected="a JSON object", found=found, line=number) from None
-        if not isinstance(values, dict):
-            raise InputError(path, expected="a JSON object", found=_JSON_TYPES[type(values)], line=number)
-        yield _Line(path, number, values)
+    number = 0
+    for block in TextFile(path).blocks():
+        # Cut at LF alone: str.splitlines() also cuts at characters that JSON strings may hold.
+        for text in block[:-1].split(b"\n"):
+            number += 1
+            if not text.strip(BLANKS):
+                continue
+            try:
+                values = orjson.loads(text)
+            except orjson.JSONDecodeError as error:
+                found = f"{show(text)} ({error.msg}, column {error.colno})"
+                raise InputError(path, expected="a JSON object", found=found, line=number) from None
+            if not isinstance(values, dict):
+                raise InputError(path, expected="a JSON object", found=_JSON_TYPES[type(values)], line=number)
+            yield _Line(path, number, values)
 
 
 def _document_values(document: Document) -> dict[str, Any]:

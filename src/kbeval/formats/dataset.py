@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
+from array import array
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,23 +18,25 @@ import polars as pl
 from kbeval.errors import KbevalError
 from kbeval.formats._fields import show
 from kbeval.formats.beir import (
-    documents_as_jsonl,
+    document_as_jsonl,
     qrels_as_tsv,
     queries_as_jsonl,
     read_documents,
     read_queries,
 )
-from kbeval.formats.text import write_atomically
+from kbeval.formats.text import AtomicFile, write_atomically
 from kbeval.formats.trec import qrels_as_trec, read_qrels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Self
 
     from kbeval.formats.pool import PoolRecord
     from kbeval.model import Document, LabelledQuery, Qrels
 
 Layout = Literal["project", "plain"]
 
+_SPOOL_BYTES = 64 * 2**20
 _NAMED = 5  # ids that a warning names
 _CORPUS, _QUERIES = "corpus.jsonl", "queries.jsonl"
 _CORPUS_FOLDER = {"plain": "", "project": "corpus"}
@@ -130,7 +135,7 @@ def load_dataset(folder: str | os.PathLike[str], split: str = "test") -> Dataset
 
 def write_dataset(
     folder: str | os.PathLike[str],
-    documents: Sequence[Document],
+    documents: Iterable[Document],
     queries: Sequence[LabelledQuery],
     qrels: Qrels,
     *,
@@ -148,31 +153,91 @@ def write_dataset(
     Raises:
         KbevalError: an id with a blank in it and no ``escape_ids``, or a file that cannot be written.
     """
-    root = Path(folder)
-    corpus = root / _CORPUS_FOLDER[layout]
-    tsv, trec = (root / "qrels" / f"{split}{suffix}" for suffix in _QRELS_SUFFIXES)
-    # All bytes before the first file: what is refused leaves the folder as it was.
-    files = {
-        corpus / _CORPUS: documents_as_jsonl(documents),
-        corpus / _QUERIES: queries_as_jsonl(queries),
-        tsv: qrels_as_tsv(qrels),
-        trec: qrels_as_trec(qrels, escape_ids=escape_ids),
-    }
-    for path, data in files.items():
-        write_atomically(path, data)
-    return list(files)
+    with DatasetWriter(folder, layout=layout, split=split, escape_ids=escape_ids) as writer:
+        for document in documents:
+            writer.add(document)
+        return writer.finish(queries, qrels)
+
+
+class DatasetWriter:
+    """Writes a data set whose documents come one at a time, and whose questions are known after the last of them.
+
+    Used as a context manager: what raises, or ends without ``finish``, leaves the folder as it was. The arguments are
+    ``write_dataset``'s.
+
+    Attributes:
+        documents: how many were added.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        layout: Layout = "project",
+        split: str = "test",
+        escape_ids: bool = False,
+    ) -> None:
+        root = Path(folder)
+        corpus = root / _CORPUS_FOLDER[layout]
+        self.documents = 0
+        self._queries = corpus / _QUERIES
+        self._tsv, self._trec = (root / "qrels" / f"{split}{suffix}" for suffix in _QRELS_SUFFIXES)
+        self._escape_ids = escape_ids
+        self._corpus = corpus / _CORPUS
+        self._file = AtomicFile(self._corpus)
+
+    def add(self, document: Document) -> None:
+        """Adds a document to the corpus."""
+        self._file.write(document_as_jsonl(document))
+        self.documents += 1
+
+    def finish(self, queries: Sequence[LabelledQuery], qrels: Qrels) -> list[Path]:
+        """Adds the questions and judgments, puts every file at its place, and returns their paths."""
+        # All bytes before the first file: what is refused leaves the folder as it was.
+        files = {
+            self._queries: queries_as_jsonl(queries),
+            self._tsv: qrels_as_tsv(qrels),
+            self._trec: qrels_as_trec(qrels, escape_ids=self._escape_ids),
+        }
+        self._file.commit()
+        for path, data in files.items():
+            write_atomically(path, data)
+        return [self._corpus, *files]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.discard()
 
 
 def corpus_hash(documents: Iterable[Document]) -> str:
     """A hash of a corpus, whatever file it came from: ids and all that an engine may read, in id order.
 
     Id, title, text, description, filename and domain count; other metadata does not. The first 16 hexadecimal
-    digits of SHA-256.
+    digits of SHA-256. Documents that come one at a time, from a provider, wait for their turn in a temporary file: of
+    a million only the ids are in memory.
     """
-    return _hash(
-        [each.id, each.title, each.text, each.description, each.filename, each.domain or None]
-        for each in sorted(documents, key=lambda each: each.id)
-    )
+    if isinstance(documents, Sequence):
+        return _hash(map(_record, sorted(documents, key=lambda each: each.id)))
+    with tempfile.SpooledTemporaryFile(_SPOOL_BYTES) as spool:
+        ids, ends = [], array("Q", [0])
+        for each in documents:
+            record = _record(each)
+            ids.append(each.id)
+            ends.append(ends[-1] + len(record))
+            spool.write(record)
+
+        def record_of(place: int) -> bytes:
+            spool.seek(ends[place])
+            return spool.read(ends[place + 1] - ends[place])
+
+        return _hash(map(record_of, sorted(range(len(ids)), key=ids.__getitem__)))
+
+
+def _record(each: Document) -> bytes:
+    values = [each.id, each.title, each.text, each.description, each.filename, each.domain or None]
+    return orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def queries_hash(queries: Iterable[LabelledQuery]) -> str:
@@ -180,22 +245,23 @@ def queries_hash(queries: Iterable[LabelledQuery]) -> str:
 
     Of a query with filters they count too: they are part of what is asked.
     """
-    return _hash(
-        [each.id, each.text, *([dict(each.filters)] if each.filters else [])]
-        for each in sorted(queries, key=lambda each: each.id)
-    )
+    ordered = sorted(queries, key=lambda each: each.id)
+    records = ([each.id, each.text, *([dict(each.filters)] if each.filters else [])] for each in ordered)
+    options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS
+    return _hash(orjson.dumps(record, option=options) for record in records)
 
 
 def qrels_hash(qrels: Qrels, level: int) -> str:
     """A hash of judgments and of the level from which a grade is relevant. As ``corpus_hash``."""
     judgments = qrels.frame.select("query", "document", "grade").iter_rows()
-    return _hash([[level], *map(list, judgments), *([query] for query in qrels.unjudged)])
+    records = ([level], *judgments, *([query] for query in qrels.unjudged))
+    return _hash(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in records)
 
 
-def _hash(records: Iterable[Sequence[object]]) -> str:
+def _hash(records: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
     for record in records:
-        digest.update(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS))
+        digest.update(record)
     return digest.hexdigest()[:16]
 
 

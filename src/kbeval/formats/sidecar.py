@@ -53,9 +53,9 @@ class Sidecar(BaseModel):
         errors: for each query on which the engine failed, or that was not asked, one line.
         partial: where the run is of a sample of the questions.
         incomplete: why the run ended before every question was asked.
-        latencies_ms: for each query but the first, milliseconds by stage; ``total`` is what the caller waited, and
+        latencies_ms: for each query that was asked, milliseconds by stage; ``total`` is what the caller waited, and
             ``waited`` what of it were pauses before a retry, which no stage holds. Errors and timeouts are among them.
-        latency_ms: for each stage p50, p95, p99 and n over those.
+        latency_ms: for each stage p50, p95, p99 and n over those, the first query left out.
         cold_start: ``build_ms``, and ``first_ms`` by stage for the query that was asked first.
         throughput: ``concurrency``, ``seconds`` and ``per_second``, and how many answers were ``resumed`` from an
             earlier run.

@@ -16,6 +16,7 @@ from kbeval.errors import InputError, KbevalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Self
 
 BLANKS = b" \t\r\n\v\f"
 """The six ASCII blanks: what separates ids (METHOD 2). No other blank does."""
@@ -108,41 +109,100 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a file so that its path holds either what it held before or all of ``data``.
-
-    The parent folder is made where there is none. A link stays a link: the file that it points to is
-    replaced. An existing file keeps its permissions; a new one gets those that the umask leaves.
+    """Writes a file so that its path holds either what it held before or all of ``data``; as ``AtomicFile`` does.
 
     Raises:
         KbevalError: the file cannot be written. Nothing half-written is left behind.
     """
-    target = Path(os.path.realpath(path))
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        mode = target.stat().st_mode if target.exists() else None
-        if mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            target.write_bytes(data)  # a pipe or device: there is nothing to replace
-            return
-        _replace(target, data, mode)
-    except OSError as error:
-        raise KbevalError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from error
+    with AtomicFile(path) as file:
+        file.write(data)
 
 
-def _replace(target: Path, data: bytes, mode: int | None) -> None:
-    if mode is not None and stat.S_ISDIR(mode):
-        raise IsADirectoryError(0, "is a directory")
-    beside = target.parent / f".kbeval-{secrets.token_hex(8)}.tmp"
-    # Not tempfile: it hides its files from everyone else, whatever the umask says.
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
+class AtomicFile:
+    """A file in the making: its path holds what it held before until ``commit``, and then all that was written.
+
+    The parent folder is made where there is none, and removed again where nothing comes of it. A link stays a link:
+    the file that it points to is replaced. An existing file keeps its permissions; a new one gets those that the umask
+    leaves. A pipe or device has nothing to replace: what is written goes there at once.
+
+    As a context manager it commits at the end of the block, unless the block raises.
+
+    Raises:
+        KbevalError: from each method, where the file cannot be written. Nothing half-written is left behind.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+        self._target = Path(os.path.realpath(path))
+        self._beside: Path | None = None
+        self._made: list[Path] = []
+        with self._explained():
+            mode = self._target.stat().st_mode if self._target.exists() else None
+            if mode is not None and stat.S_ISDIR(mode):
+                raise IsADirectoryError(0, "is a directory")
+            if mode is not None and not stat.S_ISREG(mode):
+                self._stream = self._target.open("wb")
+                return
+            self._make_folder()
+            beside = self._target.parent / f".kbeval-{secrets.token_hex(8)}.tmp"
+            # Not tempfile: it hides its files from everyone else, whatever the umask says.
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            self._beside = beside
+            self._stream = os.fdopen(descriptor, "wb")
             if mode is not None:
-                os.fchmod(stream.fileno(), stat.S_IMODE(mode))
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        beside.replace(target)
-    except BaseException:
+                os.fchmod(descriptor, stat.S_IMODE(mode))
+
+    def write(self, data: bytes) -> None:
+        """Adds to what the file will hold."""
+        with self._explained():
+            self._stream.write(data)
+
+    def commit(self) -> None:
+        """Puts the file at its place."""
+        with self._explained():
+            self._stream.flush()
+            if self._beside is not None:
+                os.fsync(self._stream.fileno())
+            self._stream.close()
+            if self._beside is not None:
+                self._beside.replace(self._target)
+                self._beside = None
+        self._made = []
+
+    def discard(self) -> None:
+        """Leaves everything as it was. After ``commit`` it does nothing."""
+        with contextlib.suppress(OSError, AttributeError):  # no stream, where it could not be opened
+            self._stream.close()
         with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
+            if self._beside is not None:
+                self._beside.unlink()
+        with contextlib.suppress(OSError):  # somebody else's file is in it by now
+            for folder in reversed(self._made):
+                folder.rmdir()
+        self._beside, self._made = None, []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.discard()
+
+    def _make_folder(self) -> None:
+        folder = self._target.parent
+        self._made = [each for each in reversed((folder, *folder.parents)) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self.discard()
+            if isinstance(error, OSError):
+                raise KbevalError(
+                    f"{self._path}: cannot be written: {(error.strerror or str(error)).lower()}"
+                ) from error
+            raise

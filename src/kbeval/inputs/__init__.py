@@ -17,7 +17,7 @@ from kbeval.formats.trec import read_qrels
 from kbeval.inputs.checks import checked_qrels, checked_run
 from kbeval.inputs.frames import is_frame, three_columns
 from kbeval.inputs.values import found, id_of, ids_of, name_of, numbers_of, path_of
-from kbeval.model import Qrels, Run, known_unique
+from kbeval.model import Qrels, Run
 from kbeval.secrets import one_line
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ def _named(run: Run, name: Any) -> Run:
     own = f"{run.name}:"
     lines = _lines(f"run {name}", run.warnings)
     warnings = tuple(f"{name}:{line.removeprefix(own)}" if line.startswith(own) else line for line in lines)
-    renamed = replace(run, name=name, warnings=warnings)
-    return known_unique(renamed) if run.is_unique else renamed
+    return replace(run, name=name, warnings=warnings)
 
 
 def _several(what: str, values: Any) -> list[Any]:

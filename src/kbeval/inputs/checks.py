@@ -12,7 +12,7 @@ from kbeval.errors import KbevalError
 from kbeval.evaluation.comparison import FOUND_NOTHING
 from kbeval.formats._fields import show
 from kbeval.inputs.values import LARGEST_GRADE
-from kbeval.model import Qrels, Run, known_unique
+from kbeval.model import Qrels, Run
 from kbeval.order import query_segments, sort_run
 from kbeval.repeats import first_repeat
 
@@ -32,20 +32,19 @@ def checked_run(run: Run) -> Run:
     what = f"run {run.name}"
     _finite(what, run.frame, "score")
     frame = sort_run(run.frame)
-    if not run.is_unique:
-        _, lengths = query_segments(frame["query"])
-        group = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
-        row = first_repeat(group, frame["document"])
-        if row is not None:
-            query, document = frame.row(row)[:2]
-            raise KbevalError(
-                f"{what}: expected each document once per query, found {show(document)} twice for {show(query)}"
-            )
+    _, lengths = query_segments(frame["query"])
+    group = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
+    row = first_repeat(group, frame["document"])
+    if row is not None:
+        query, document = frame.row(row)[:2]
+        raise KbevalError(
+            f"{what}: expected each document once per query, found {show(document)} twice for {show(query)}"
+        )
     if frame is not run.frame:
-        run = known_unique(replace(run, frame=frame))
+        run = replace(run, frame=frame)
     if frame.is_empty() and FOUND_NOTHING not in run.warnings:
-        run = known_unique(replace(run, warnings=(*run.warnings, FOUND_NOTHING)))
-    return run if run.is_unique else known_unique(replace(run))  # the caller's own object stays as it was
+        run = replace(run, warnings=(*run.warnings, FOUND_NOTHING))
+    return run
 
 
 def checked_qrels(what: str, frame: pl.DataFrame, unjudged: Iterable[str], warnings: tuple[str, ...]) -> Qrels:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from kbeval.formats.sidecar import TOTAL, WAITED
 from kbeval.report.tables import Table
-from kbeval.running.runner import latency_summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +24,7 @@ def latency_table(runs: Sequence[Outcomes]) -> Table:
     """
     rows = []
     for run in runs:
-        summary = latency_summary(run.latencies_ms())
+        summary = run.summary_ms()
         counts = run.counts()
         failed = [str(counts["errored"] - counts["not_asked"]), str(counts["timed_out"])]
         for stage in sorted(summary, key=_order):

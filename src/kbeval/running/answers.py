@@ -48,8 +48,8 @@ class _Entry(BaseModel):
 class Answers:
     """The journal of one run: each answer as it comes, known by what it depends on.
 
-    That is the engine with its whole configuration, the corpus, the question's text and filters, and k. The code behind
-    a ``python:`` engine is not seen: change it, and the answers in the journal are the old code's.
+    That is the engine with its whole configuration, the corpus, the question's id, text and filters, and k. The code
+    behind a ``python:`` engine or an address is not seen: change it, and the journal still holds the old one's answers.
 
     Errors are not kept: what failed is asked again. Lines of other configurations stay, so that going back to one
     finds what was paid for.
@@ -141,5 +141,5 @@ class Answers:
         self._journal.clear()
 
     def _key(self, query: LabelledQuery) -> str:
-        known = [*self._common, query.text, dict(query.filters)]
+        known = [*self._common, query.id, query.text, dict(query.filters)]
         return hashlib.sha256(orjson.dumps(known, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]

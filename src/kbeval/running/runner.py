@@ -77,12 +77,13 @@ class Outcomes:
         }
 
     def latencies_ms(self) -> dict[str, dict[str, float]]:
-        """For each query, milliseconds by stage: of errors and timeouts too, but not of the first that was asked."""
-        return {
-            outcome.query.id: outcome.milliseconds()
-            for outcome in self.outcomes
-            if outcome.seconds is not None and not outcome.cold
-        }
+        """For each query that was asked, milliseconds by stage: of errors and timeouts too."""
+        return {outcome.query.id: outcome.milliseconds() for outcome in self.outcomes if outcome.seconds is not None}
+
+    def summary_ms(self) -> dict[str, dict[str, float]]:
+        """p50, p95, p99 and n by stage over all of them but the query that was asked first."""
+        first = self.first_ms()
+        return latency_summary({query: of for query, of in self.latencies_ms().items() if query not in first})
 
     def first_ms(self) -> dict[str, dict[str, float]]:
         """Milliseconds by stage of the query that was asked first; of several where a run was resumed."""

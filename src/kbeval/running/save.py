@@ -15,7 +15,6 @@ from kbeval.formats.sidecar import EngineFacts, Partial, Sidecar, sidecar_path, 
 from kbeval.formats.trec import write_run
 from kbeval.order import falling_scores
 from kbeval.running.policy import Policy
-from kbeval.running.runner import latency_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,8 +48,7 @@ def save(
         KbevalError: an id holds a blank and ``escape_ids`` is off.
     """
     name = outcomes.engine
-    path = folder / f"{name}.trec"
-    latencies = outcomes.latencies_ms()
+    path, sidecar_file = run_paths(folder, name)
     sidecar = Sidecar(
         engine=EngineFacts(
             name=name,
@@ -72,8 +70,8 @@ def save(
         if outcomes.whole is None
         else Partial(of=outcomes.whole, queries=[outcome.query.id for outcome in outcomes.outcomes]),
         incomplete=outcomes.incomplete,
-        latencies_ms=latencies,
-        latency_ms=latency_summary(latencies),
+        latencies_ms=outcomes.latencies_ms(),
+        latency_ms=outcomes.summary_ms(),
         cold_start={"build_ms": round(outcomes.building_s * 1000, 3), "first_ms": outcomes.first_ms()},
         throughput=_throughput(outcomes),
         usage=_usage(outcomes, policy),
@@ -83,8 +81,14 @@ def save(
         gold_ranks=outcomes.gold_ranks(level),
     )
     write_run(path, run_frame(outcomes), tag=name, escape_ids=escape_ids)
-    write_sidecar(sidecar_path(path, name), sidecar)
+    write_sidecar(sidecar_file, sidecar)
     return path
+
+
+def run_paths(folder: Path, name: str) -> tuple[Path, Path]:
+    """Where a run and its sidecar are written."""
+    path = folder / f"{name}.trec"
+    return path, sidecar_path(path, name)
 
 
 def _throughput(outcomes: Outcomes) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -19,12 +19,12 @@ from kbeval.running.answers import Answers
 from kbeval.running.policy import Policy
 from kbeval.running.runner import ask_all
 from kbeval.running.sample import sampled
-from kbeval.running.save import save
+from kbeval.running.save import run_paths, save
 from kbeval.running.threads import hanging
 from kbeval.store import Store, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from kbeval.engines.base import Engine, Estimate
@@ -41,11 +41,17 @@ CLOSING_S = 5.0
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that was written. ``journal`` holds its answers, where some question has none yet."""
+    """A run that was written.
+
+    Attributes:
+        facts: the engine's own counts.
+        journal: the file that holds its answers, where some question has none yet.
+    """
 
     name: str
     path: Path
     outcomes: Outcomes
+    facts: Mapping[str, int] = field(default_factory=dict)
     journal: Path | None = None
     policy: Policy = Policy()  # noqa: RUF009 - frozen
 
@@ -110,6 +116,7 @@ def run_engines(
         trec_ids(pl.Series(ids, dtype=pl.String), escape=escape_ids)
     documents_hash, questions_hash = corpus_hash(dataset.documents), queries_hash(everything)
     known = {document.id for document in dataset.documents}
+    _spare_what_is_read(plans, folder, root)
     estimates = [_estimate(plan, dataset, asked, policy, say) for plan in plans]
     finished = []
     with ExitStack() as stack:
@@ -158,7 +165,8 @@ def run_engines(
                 whole = not outcomes.errors
                 if whole:
                     answers.forget()
-            finished.append(Finished(plan.name, path, outcomes, None if whole else answers.path, policy))
+                facts = engine.counts()
+            finished.append(Finished(plan.name, path, outcomes, facts, None if whole else answers.path, policy))
     return finished
 
 
@@ -205,3 +213,16 @@ def _close(engine: Engine) -> None:
     thread = threading.Thread(target=close, daemon=True)
     thread.start()
     thread.join(CLOSING_S)
+
+
+def _spare_what_is_read(plans: Sequence[EnginePlan], folder: Path, root: Path) -> None:
+    """Refuses to write a run over a file that an engine reads: one that replays a run, say."""
+    written = {path: plan.name for plan in plans for path in run_paths(folder, plan.name)}
+    for plan in plans:
+        for file in plan.files(root):
+            for path, name in written.items():
+                if file.resolve() == path.resolve():
+                    raise KbevalError(
+                        f"engine {plan.name}: it reads {file}, which the run named {name!r} would replace: "
+                        f"give another name (--engine NAME=SPEC) or another folder (--out)"
+                    )

@@ -139,7 +139,7 @@ def measure_project(
     if not 2 <= len(runs) < FEWER_THAN:
         return Measured(raters, [], metric, warnings)
     sources, _ = run_sources(runs)
-    dataset = project_dataset(project)
+    dataset = project_dataset(project)  # its warnings are those of compare; the one that matters here is given above
     test_set = from_dataset(dataset, level=at)
     warnings += check_provenance(sources, test_set, force=force)
     questions = read_questions(project.path(project.settings.test_set.questions))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kbeval.corpus.chunking import chunk_document, text_hash
+from kbeval.corpus.chunking import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from kbeval.corpus.chunking import Cut
     from kbeval.model import Document
 
 LEFT_OUT = "[...]"
@@ -47,10 +48,9 @@ class Excerpts:
     A single chunk that is longer than the limit is cut at it, and marked as cut.
     """
 
-    def __init__(self, *, limit: int, words: int, overlap: int) -> None:
+    def __init__(self, *, limit: int, cut: Cut) -> None:
         self._limit = limit
-        self._words = words
-        self._overlap = overlap
+        self._cut = cut
         self._known: dict[str, _Chunked] = {}
 
     def of(self, document: Document, question: str, first: Collection[str] = ()) -> Excerpt:
@@ -59,7 +59,7 @@ class Excerpts:
             return Excerpt(document.text, whole=True, chunks=1, of=1)
         chunked = self._known.get(document.id)
         if chunked is None or chunked.text != document.text:
-            chunked = self._known[document.id] = _Chunked(document, self._words, self._overlap)
+            chunked = self._known[document.id] = _Chunked(document, self._cut)
         shown: list[int] = []
         spans: list[Span] = []
         order = chunked.best(question, first)
@@ -78,10 +78,10 @@ class Excerpts:
 class _Chunked:
     """A long document, cut once for all the questions about it."""
 
-    def __init__(self, document: Document, words: int, overlap: int) -> None:
+    def __init__(self, document: Document, cut: Cut) -> None:
         from kbeval.engines.bm25_index import Bm25Index
 
-        chunks = [chunk.text for chunk in chunk_document(document, words=words, overlap=overlap)]
+        chunks = [chunk.text for chunk in cut(document)]
         self.text = document.text
         self.spans = _spans(document.text, chunks)
         self._hashes = [text_hash(chunk) for chunk in chunks]

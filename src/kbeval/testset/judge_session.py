@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kbeval.corpus.chunking import text_hash
+from kbeval.corpus.chunking import cutter, text_hash
 from kbeval.errors import KbevalError
 from kbeval.evaluation.pooling import run_hash
 from kbeval.formats.label_journal import LabelJournal
@@ -141,8 +141,7 @@ def plan_judging(
     _check(project, runs, questions, only)
     documents = project_documents(project)
     candidates = pool_candidates(runs, questions, depth, twins=_twins(project, questions, documents))
-    corpus = project.settings.corpus
-    excerpts = Excerpts(limit=settings.max_characters, words=corpus.chunk_words, overlap=corpus.chunk_overlap)
+    excerpts = Excerpts(limit=settings.max_characters, cut=cutter(project.settings.corpus))
     docket = make_docket(
         candidates,
         questions,

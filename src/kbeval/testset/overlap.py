@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbeval.engines.bm25_index import STOP_WORDS, words_of
+from kbeval.corpus.words import STOP_WORDS, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from kbeval.corpus.chunking import chunk_document, text_hash
-from kbeval.corpus.providers import provider
+from kbeval.corpus.chunking import cutter, find_slices, text_hash
+from kbeval.corpus.providers import corpus_documents
 from kbeval.errors import KbevalError
 from kbeval.formats.dataset import Dataset, load_dataset
 from kbeval.formats.label_journal import LabelJournal
@@ -22,10 +24,10 @@ from kbeval.testset.marks import heed_marks
 from kbeval.testset.overlap import best_overlap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from kbeval.config import Project
+    from kbeval.config import CorpusSettings, Project
     from kbeval.model import Chunk, Document, Label, Question
     from kbeval.testset.labels import Judged
     from kbeval.testset.marks import Marked
@@ -61,57 +63,61 @@ def project_documents(project: Project) -> dict[str, Document]:
     Raises:
         KbevalError: it is empty or holds an id twice.
     """
-    corpus = project.settings.corpus
-    documents: dict[str, Document] = {}
-    for document in provider(corpus.provider, project.path(corpus.path)).get_documents():
-        if document.id in documents:
-            raise KbevalError(f"[corpus] {corpus.path}: expected each document id once, found {document.id!r} twice")
-        documents[document.id] = document
-    if not documents:
-        raise KbevalError(f"[corpus] {corpus.path}: expected at least one document, found an empty corpus")
-    return documents
+    return {document.id: document for document in corpus_documents(project.settings.corpus, project.root)}
 
 
 def project_chunks(project: Project, documents: Iterable[Document]) -> list[Chunk]:
     """The chunks that questions are written from, cut as the settings say."""
-    corpus = project.settings.corpus
-    return [
-        chunk
-        for document in documents
-        for chunk in chunk_document(document, words=corpus.chunk_words, overlap=corpus.chunk_overlap)
-    ]
+    cut = cutter(project.settings.corpus)
+    return [chunk for document in documents for chunk in cut(document)]
 
 
-def project_dataset(project: Project) -> Dataset:
+def project_dataset(project: Project, on_document: Callable[[Document], None] | None = None) -> Dataset:
     """Builds the data set from the corpus provider, the cache of questions, and the labels beside it.
+
+    Args:
+        project: whose corpus, questions and labels.
+        on_document: is handed each document as it is read. The data set then holds none of them, so that a corpus of
+            any size fits into memory.
 
     Raises:
         KbevalError: the corpus is empty or holds an id twice, a question names a document that is not there, or
             a question's id is a document's.
     """
-    corpus = project.settings.corpus
-    documents = project_documents(project)
-    cache = project.path(project.settings.test_set.questions)
-    asked = sorted(read_questions(cache), key=lambda question: question.id)
+    settings = project.settings
+    corpus = corpus_documents(settings.corpus, project.root)
+    first = next(corpus)  # an empty corpus is said before missing questions are
+    asked = sorted(read_questions(project.path(settings.test_set.questions)), key=lambda question: question.id)
     if not asked:
-        raise KbevalError(f"{project.settings.test_set.questions}: expected at least one question, found none")
-    labels_file = project.path(project.settings.test_set.labels)
+        raise KbevalError(f"{settings.test_set.questions}: expected at least one question, found none")
+    labels_file = project.path(settings.test_set.labels)
     labels = read_labels(labels_file)
-    there = [label for label in labels if label.document in documents]
     known = {question.id for question in asked}
-    level = project.settings.test_set.level or JUDGED_LEVEL
+    gold_ids = {document for question in asked for document in question.gold_documents}
+    named = gold_ids | known | {label.document for label in labels}
+    documents: list[Document] = []
+    present: set[str] = set()
+    gold: dict[str, Document] = {}
+    for document in chain([first], corpus):
+        (on_document or documents.append)(document)
+        if document.id in named:
+            present.add(document.id)
+        if document.id in gold_ids:
+            gold[document.id] = document
+    there = [label for label in labels if label.document in present]
+    level = settings.test_set.level or JUDGED_LEVEL
     marked = heed_marks(asked, read_marks(marks_path(labels_file)), there, level=level)
     questions = list(marked.questions)
-    weighed = judged(questions, there, level=project.settings.test_set.level)
+    weighed = judged(questions, there, level=settings.test_set.level)
     for question in questions:
-        _check(question, documents, project.settings.test_set.questions)
+        _check(question, present, settings.test_set.questions)
     warnings = [*_odd_labels(labels, there, known), *_marks_heeded(marked)]
     if waiting := LabelJournal(labels_file).waiting():
         warnings.append(
             f"{waiting} lines of a review that was not ended wait in the journal beside {labels_file.name} and are not "
             "used: `kbeval review` takes them in"
         )
-    chunks = _GoldChunks(documents, corpus.chunk_words, corpus.chunk_overlap)
+    chunks = _GoldChunks(questions, gold, settings.corpus)
     moved = [question.id for question in questions if not chunks.holds(question)]
     if moved:
         warnings.append(
@@ -129,7 +135,7 @@ def project_dataset(project: Project) -> Dataset:
     return Dataset(
         folder=project.root,
         name=project.root.name,
-        documents=list(documents.values()),
+        documents=documents,
         queries=[_labelled(question, weighed, chunks) for question in questions if question.id in judged_queries],
         qrels=_qrels(weighed),
         warnings=tuple(warnings),
@@ -181,7 +187,7 @@ def _marks_heeded(marked: Marked) -> Iterator[str]:
         )
 
 
-def _check(question: Question, documents: dict[str, Document], cache: str) -> None:
+def _check(question: Question, documents: set[str], cache: str) -> None:
     if question.id in documents:
         raise KbevalError(
             f"{cache}: expected question ids that are no document's, found {question.id!r}, which is both"
@@ -194,30 +200,36 @@ def _check(question: Question, documents: dict[str, Document], cache: str) -> No
 
 
 class _GoldChunks:
-    """The texts that questions were written from, found by their hashes, whatever number they have now."""
+    """The texts that questions were written from, found by their hashes, wherever in their documents they are now."""
 
-    def __init__(self, documents: dict[str, Document], words: int, overlap: int) -> None:
+    def __init__(self, questions: Sequence[Question], documents: Mapping[str, Document], cut: CorpusSettings) -> None:
         self._documents = documents
-        self._words = words
-        self._overlap = overlap
-        self._texts: dict[str, dict[str, str]] = {}
+        self._texts = {name: _chunks_by_hash(document, cut) for name, document in documents.items()}
+        shifted: dict[str, set[str]] = defaultdict(set)
+        for question in questions:
+            if missing := set(question.gold_chunks.values()) - self._of(question).keys():
+                for document in question.gold_documents:
+                    shifted[document] |= missing
+        for document, hashes in shifted.items():
+            # No chunk of today, as after an edit further up that shifted them all: then anywhere in the text.
+            self._texts[document] |= find_slices(documents[document].text, hashes, words=cut.chunk_words)
 
     def holds(self, question: Question) -> bool:
         """Whether every gold chunk of the question is still in one of its gold documents."""
-        there = {hashed for document in question.gold_documents for hashed in self._of(document)}
-        return set(question.gold_chunks.values()) <= there
+        return set(question.gold_chunks.values()) <= self._of(question).keys()
 
     def texts(self, question: Question) -> list[str]:
         """The gold chunks' texts; where none is found, the gold documents'."""
-        there = {hashed: text for document in question.gold_documents for hashed, text in self._of(document).items()}
+        there = self._of(question)
         found = [there[hashed] for hashed in question.gold_chunks.values() if hashed in there]
         return found or [self._documents[document].text for document in question.gold_documents]
 
-    def _of(self, document: str) -> dict[str, str]:
-        if document not in self._texts:
-            chunks = chunk_document(self._documents[document], words=self._words, overlap=self._overlap)
-            self._texts[document] = {text_hash(chunk.text): chunk.text for chunk in chunks}
-        return self._texts[document]
+    def _of(self, question: Question) -> dict[str, str]:
+        return {hashed: text for document in question.gold_documents for hashed, text in self._texts[document].items()}
+
+
+def _chunks_by_hash(document: Document, cut: CorpusSettings) -> dict[str, str]:
+    return {text_hash(chunk.text): chunk.text for chunk in cutter(cut)(document)}
 
 
 def with_overlaps(dataset: Dataset) -> Dataset:

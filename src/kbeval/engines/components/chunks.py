@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from haystack_integrations.document_stores.pgvector import PgvectorDocumentStore
 
+    from kbeval.corpus.chunking import Chunker
     from kbeval.engines.components.embedders import Embedder
     from kbeval.model import Document
     from kbeval.progress import Progress
@@ -58,6 +59,8 @@ def build_chunk_table(
     *,
     words: int,
     overlap: int,
+    chunker: Chunker = "words",
+    heading_path: bool = True,
     embedder: Embedder | None,
     embedder_address: str,
     store: Store,
@@ -68,8 +71,7 @@ def build_chunk_table(
     Engines that differ only in how they search, as in a sweep, share a table and pay for its vectors once.
 
     Args:
-        words: length of a chunk.
-        overlap: words that a chunk shares with the one before.
+        words, overlap, chunker, heading_path: how chunks are cut and what is put before them: ``haystack_chunks``.
         embedder: what makes the vectors, or None for a table without.
         embedder_address: what besides the embedder's name decides about the vectors.
         store: the open evaluation database.
@@ -78,7 +80,7 @@ def build_chunk_table(
         ServiceError: where a remote embedder fails. The table is then left empty.
         KbevalError: where the database fails.
     """
-    chunks = list(haystack_chunks(documents, words=words, overlap=overlap))
+    chunks = list(haystack_chunks(documents, words=words, overlap=overlap, chunker=chunker, heading_path=heading_path))
     dimension = embedder.dimension() if embedder else 1
     table = "chunks_" + _fingerprint(embedder.name if embedder else "", embedder_address, dimension, chunks)
     document_store = BinaryPgvectorDocumentStore(
@@ -113,7 +115,9 @@ def build_chunk_table(
     )
 
 
-def haystack_chunks(documents: Iterable[Document], *, words: int, overlap: int) -> Iterator[HaystackDocument]:
+def haystack_chunks(
+    documents: Iterable[Document], *, words: int, overlap: int, chunker: Chunker = "words", heading_path: bool = True
+) -> Iterator[HaystackDocument]:
     """The chunks of the documents as Haystack documents, without vectors, in the order of their Haystack ids.
 
     A Haystack id is the zero-padded place of the chunk in METHOD's one order (id as bytes, highest first): it
@@ -122,17 +126,27 @@ def haystack_chunks(documents: Iterable[Document], *, words: int, overlap: int) 
 
     The content is the document's title, a line break, and the chunk: on docs-qa, SciFact and Cranfield the
     title in every chunk helps both legs and their fusion.
+
+    Args:
+        documents: what is cut, by ``chunk_document``.
+        words: the most words of a chunk.
+        overlap: words that a chunk shares with the one before.
+        chunker: ``words``, ``sentences`` or ``headings``.
+        heading_path: whether the headings that a chunk stands under come between title and chunk, on one line;
+            chunks cut at headings alone know theirs.
     """
     titled = [
         (chunk, document.title)
         for document in documents
-        for chunk in chunk_document(document, words=words, overlap=overlap)
+        for chunk in chunk_document(document, words=words, overlap=overlap, chunker=chunker)
     ]
     titled.sort(key=lambda pair: pair[0].id.encode(), reverse=True)
     for place, (chunk, title) in enumerate(titled):
+        path = " > ".join(heading for heading in chunk.headings if heading != title) if heading_path else ""
+        above = f"{title}\n{path}" if path else title
         yield HaystackDocument(
             id=f"{place:010d}",
-            content=f"{title}\n{chunk.text}".strip(),
+            content=f"{above}\n{chunk.text}".strip(),
             meta={"chunk_id": chunk.id, "document_id": chunk.document_id},
         )
 

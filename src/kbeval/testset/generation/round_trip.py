@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbeval.corpus.chunking import chunk_document
 from kbeval.engines.bm25 import Bm25Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from kbeval.corpus.chunking import Cut
     from kbeval.model import Document
 
 BIAS = (
@@ -25,9 +25,7 @@ BIAS = (
 )
 
 
-def round_trip(
-    documents: Sequence[Document], *, k: int, words: int, overlap: int
-) -> Callable[[str, Collection[str]], bool]:
+def round_trip(documents: Sequence[Document], *, k: int, cut: Cut) -> Callable[[str, Collection[str]], bool]:
     """Builds both retrievers; gives ``found(question, documents)``: whether either has one of these in its top k.
 
     They are BM25 over title and text, and the best chunk of each document by the cosine of wordllama's vectors. Exact
@@ -39,7 +37,7 @@ def round_trip(
 
     lexical = Bm25Engine(documents)
     embedder = make_embedder("wordllama", base_url=None, timeout_s=60, retries=0)
-    chunks = [chunk for document in documents for chunk in chunk_document(document, words=words, overlap=overlap)]
+    chunks = [chunk for document in documents for chunk in cut(document)]
     embedded = embedder.embed_chunks([Piece(id=chunk.id, content=chunk.text) for chunk in chunks])
     rows = [
         (chunk.document_id, piece.embedding)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kbeval.corpus.chunking import chunk_document, text_hash
-from kbeval.corpus.providers import provider
+from kbeval.corpus.chunking import text_hash
 from kbeval.errors import KbevalError
 from kbeval.testset.overlap import content_stems
+from kbeval.testset.project import project_chunks, project_documents
 
 if TYPE_CHECKING:
     from kbeval.config import Project
@@ -52,24 +52,8 @@ def read_corpus(project: Project) -> Corpus:
     Raises:
         KbevalError: the corpus is empty, holds an id twice, or has no chunk with a word to ask about.
     """
-    settings = project.settings.corpus
-    if settings.chunk_overlap >= settings.chunk_words:
-        raise KbevalError(
-            f"[corpus] chunk_overlap: expected less than chunk_words ({settings.chunk_words}), "
-            f"found {settings.chunk_overlap}"
-        )
-    documents: dict[str, Document] = {}
-    for document in provider(settings.provider, project.path(settings.path)).get_documents():
-        if document.id in documents:
-            raise KbevalError(f"[corpus] {settings.path}: expected each document id once, found {document.id!r} twice")
-        documents[document.id] = document
-    chunks = [
-        chunk
-        for document in documents.values()
-        for chunk in chunk_document(document, words=settings.chunk_words, overlap=settings.chunk_overlap)
-    ]
-    if not chunks:
-        raise KbevalError(f"[corpus] {settings.path}: expected at least one document, found an empty corpus")
+    documents = project_documents(project)
+    chunks = project_chunks(project, documents.values())
     equal: dict[str, list[Chunk]] = {}
     hashes: dict[str, str] = {}
     empty = []
@@ -80,7 +64,9 @@ def read_corpus(project: Project) -> Corpus:
         else:
             empty.append(chunk.id)
     if not equal:
-        raise KbevalError(f"[corpus] {settings.path}: expected chunks with words, found {len(empty)} without any")
+        raise KbevalError(
+            f"[corpus] {project.settings.corpus.path}: expected chunks with words, found {len(empty)} without any"
+        )
     sources = {
         digest: Source(digest, same[0].text, tuple(same), documents[same[0].document_id].domain, place)
         for place, (digest, same) in enumerate(equal.items())

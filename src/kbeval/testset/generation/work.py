@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from kbeval.corpus.chunking import cutter
 from kbeval.errors import KbevalError
 from kbeval.formats.questions import write_questions
 from kbeval.llm.calls import Result, run_calls
@@ -155,7 +156,7 @@ class Generation:
             self._writer.key(digest, version) for digest in self.corpus.sources for version in self._versions.values()
         }
         self._round_trip = self._settings.round_trip if use_round_trip is None else use_round_trip
-        self._chunking = (project.settings.corpus.chunk_words, project.settings.corpus.chunk_overlap)
+        self._cut = cutter(project.settings.corpus)
         self._headed = False
         self._found: Callable[[str, Collection[str]], bool] | None = None
 
@@ -365,8 +366,7 @@ class Generation:
             self._found = round_trip(
                 list(self.corpus.documents.values()),
                 k=self._settings.round_trip_k,
-                words=self._chunking[0],
-                overlap=self._chunking[1],
+                cut=self._cut,
             )
 
     def _finish(self, state: _State, journal: Journal, outcome: Outcome) -> None:

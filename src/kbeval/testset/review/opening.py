@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from kbeval.corpus.chunking import cutter
 from kbeval.errors import KbevalError
 from kbeval.evaluation.comparison import RunSource, read_source
 from kbeval.evaluation.misses import sampled_misses
@@ -95,7 +96,7 @@ def open_review(
         # The first grade of a person makes the test set a graded one.
         level=project.settings.test_set.level or JUDGED_LEVEL,
     )
-    passages = Passages(documents, words=corpus.chunk_words, overlap=corpus.chunk_overlap)
+    passages = Passages(documents, cut=cutter(corpus))
     material = _with_candidates(material, passages)
     queues = build_queues(material, reviewer, sample=sample, seed=seed)
     return Opened(Session(material, queues, state, journal, reviewer), passages, warnings)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbeval.corpus.chunking import chunk_document, text_hash
+from kbeval.corpus.chunking import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from kbeval.corpus.chunking import Cut
     from kbeval.engines.bm25_index import Bm25Index
     from kbeval.model import Document
 
@@ -37,10 +38,9 @@ class Passage:
 class Passages:
     """Finds the passage to read first, and documents by words; BM25 over texts, as no embedder may pick either."""
 
-    def __init__(self, documents: Mapping[str, Document], *, words: int, overlap: int) -> None:
+    def __init__(self, documents: Mapping[str, Document], *, cut: Cut) -> None:
         self._documents = documents
-        self._words = words
-        self._overlap = overlap
+        self._cut = cut
         self._index: Bm25Index | None = None
         self._ids: Sequence[str] = list(documents)
         self._chunked = lru_cache(KEPT)(self._chunk)
@@ -72,9 +72,7 @@ class Passages:
     def _chunk(self, document: str) -> tuple[list[str], Bm25Index]:
         from kbeval.engines.bm25_index import Bm25Index
 
-        chunks = [
-            chunk.text for chunk in chunk_document(self._documents[document], words=self._words, overlap=self._overlap)
-        ]
+        chunks = [chunk.text for chunk in self._cut(self._documents[document])]
         return chunks, Bm25Index(chunks)
 
     def _starts(self, document: str) -> list[int]:
