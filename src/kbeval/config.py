@@ -160,6 +160,34 @@ class StoreSettings(_Table):
     dsn: str | None = None
 
 
+class RunSettings(_Table):
+    """How engines are asked. The options of ``run`` and ``evaluate`` override these.
+
+    Attributes:
+        concurrency: questions at once.
+        timeout_s: how long one question may take, retries and all; 0 for no limit.
+        retries: how often a question is asked again after an error that its engine calls transient.
+        backoff_s: the first pause before that; doubled each time, up to ``max_wait_s``.
+        max_wait_s: the longest pause that an engine may ask for: the question fails where it asks for more.
+        max_failures_in_a_row: so many, and the run ends with what there is; 0 for no such end.
+    """
+
+    concurrency: int = Field(default=1, ge=1, le=256)
+    timeout_s: float = Field(default=0.0, ge=0)
+    retries: int = Field(default=2, ge=0)
+    backoff_s: float = Field(default=0.5, gt=0)
+    max_wait_s: float = Field(default=60.0, ge=0)
+    max_failures_in_a_row: int = Field(default=20, ge=0)
+
+
+class Price(_Table):
+    """What a service costs, in whatever currency. A kind of unit without a price is one that it does not charge for."""
+
+    per_million_tokens: float = Field(default=0.0, ge=0)
+    per_million_completion_tokens: float = Field(default=0.0, ge=0)
+    per_thousand_rerank_units: float = Field(default=0.0, ge=0)
+
+
 class Settings(_Table):
     """Everything that kbeval.toml can hold. Every key has a default but the targets."""
 
@@ -170,6 +198,8 @@ class Settings(_Table):
     generate: GenerateSettings = GenerateSettings()
     judge: JudgeSettings = JudgeSettings()
     store: StoreSettings = StoreSettings()
+    run: RunSettings = RunSettings()
+    prices: dict[str, Price] = {}
     check: CheckSettings = CheckSettings()
     history: HistorySettings = HistorySettings()
     engines: dict[str, dict[str, Any]] = DEFAULT_ENGINES

@@ -44,7 +44,9 @@ class LabelledQuery:
     ``answerable`` is false where the corpus is known not to answer it: such a question is in no metric.
     ``overlap`` is the share of its content words that its gold text holds; ``added`` names the relevant documents
     that are so by a judgment alone, and were not what the question was written from. ``left_out`` is true where the
-    question is asked and in no metric, as nobody has said what answers it, or it cannot be judged.
+    question is asked and in no metric, as nobody has said what answers it, or it cannot be judged. ``filters`` is what
+    comes with the question when somebody asks it (a tenant, an access group): engines that take filters get them, and
+    no metric knows of them.
     """
 
     id: str
@@ -58,6 +60,7 @@ class LabelledQuery:
     overlap: float | None = None
     added: tuple[str, ...] = ()
     left_out: bool = False
+    filters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class Question:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     answerable: bool = True
     overlap: float | None = None
+    filters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scripted_server import Reply, ScriptedServer
 
+from kbeval.engines.base import Usage
 from kbeval.engines.components.services import ServiceError
 from kbeval.engines.hybrid import HybridEngine, HybridSettings
 from kbeval.model import Document
@@ -136,7 +137,9 @@ def test_too_many_requests_then_an_answer(engine_at: Any, scripted_server: Scrip
         found = engine.retrieve("lamp", 5)
     assert len(found.hits) == 5
     assert len(scripted_server.requests) == 2
-    assert found.seconds["rerank"] >= 1  # Retry-After was kept
+    assert found.retries == 1
+    assert found.waited >= 1 > found.seconds["rerank"]  # Retry-After was kept, and is none of the stage's time
+    assert found.usage == (Usage("cohere:rerank-v3.5", calls=1, rerank_units=1),)
 
 
 SOON = {"retry-after-ms": "5"}

@@ -96,7 +96,7 @@ def test_what_passes_is_tried_again_and_counted(
     answer = engine.retrieve("q", 2)
     assert answer.hits == [("d1", 2.0), ("d2", 1.0)]
     assert engine.counts()["requests"] == 2
-    assert engine.counts()["retries"] == 1
+    assert engine.counts()["retries"] == answer.retries == 1
 
 
 def test_the_wait_that_was_asked_for_is_waited_and_is_not_the_requests_time(
@@ -108,6 +108,7 @@ def test_the_wait_that_was_asked_for_is_waited_and_is_not_the_requests_time(
     took = time.perf_counter() - started
     assert took >= 1.0
     assert answer.seconds["request"] <= took - 1.0
+    assert answer.waited == 1.0
 
 
 @pytest.mark.parametrize(

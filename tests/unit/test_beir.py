@@ -216,3 +216,14 @@ def test_an_id_that_a_tsv_cannot_hold_is_refused(file: Path, identifier: str) ->
     with pytest.raises(KbevalError, match=r"a \.tsv file cannot hold the id"):
         write_qrels_tsv(file, qrels_of(("q", identifier, 1)))
     assert not file.exists()
+
+
+def test_filters_of_a_query_are_read_and_written(file: Path) -> None:
+    query = LabelledQuery(id="q1", text="?", filters={"tenant": "acme", "access": ["staff", 2]})
+    write_queries(file, [query, LabelledQuery(id="q2", text="!")])
+    assert read_queries(file)[0] == query
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert lines[0]["metadata"] == {"filters": {"access": ["staff", 2], "tenant": "acme"}}
+    assert lines[1]["metadata"] == {}
+    error = query_error(file, {"_id": "q1", "text": "?", "metadata": {"filters": "acme"}})
+    assert "an object as metadata.filters" in str(error)

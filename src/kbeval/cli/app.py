@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import io
 import os
 import shutil
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +37,7 @@ from kbeval.signals import interruptible
 
 EXIT_BROKEN = 2
 EXIT_INTERRUPTED = 130
+EXIT_AFTER_S = 3.0
 
 app = typer.Typer(
     name="kbeval",
@@ -83,7 +86,28 @@ def main() -> None:
     _numba_cache()
     with interruptible():
         code = _run()
+    _end_soon(code)
     sys.exit(code)
+
+
+def _end_soon(code: int) -> None:
+    """Sees to it that the process ends although an engine's call that was given up is still running.
+
+    Python waits for threads, and a call may have started some that hang as well.
+    """
+    threads = sys.modules.get("kbeval.running.threads")
+    if threads is None or not threads.hanging():
+        return
+
+    def end() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+    timer = threading.Timer(EXIT_AFTER_S, end)
+    timer.daemon = True
+    timer.start()
 
 
 def _standard_streams() -> None:

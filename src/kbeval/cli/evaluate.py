@@ -22,6 +22,12 @@ def evaluate(
     ] = None,
     dsn: options.Dsn = None,
     assignments: options.Assignments = None,
+    concurrency: options.Concurrency = None,
+    timeout: options.Timeout = None,
+    max_failures: options.MaxFailures = None,
+    limit: options.Limit = None,
+    resume: options.Resume = False,
+    max_cost: options.MaxCost = None,
     escape_ids: Annotated[
         bool, typer.Option("--escape-ids", help="Percent-encode blanks in ids, which TREC files cannot hold.")
     ] = False,
@@ -34,15 +40,15 @@ def evaluate(
     """Exports the data set, runs every configured engine on it, and compares them."""
     from kbeval.cli.compare import Format, compare_sources, open_runs, show
     from kbeval.cli.engines import chosen_engines
+    from kbeval.cli.run import show_times, warn_of
     from kbeval.config import load_project
     from kbeval.evaluation.test_set import from_dataset
     from kbeval.formats.dataset import write_dataset
     from kbeval.history import revision_of
     from kbeval.history.recording import record_runs, recorded_metrics, store_of
     from kbeval.progress import on_standard_error
-    from kbeval.report.latency import latency_table
-    from kbeval.report.tables import as_text
     from kbeval.report.write import write_results
+    from kbeval.running.policy import policy_of
     from kbeval.running.session import run_engines
     from kbeval.testset.project import level_of, open_dataset, require_judgments
 
@@ -79,7 +85,19 @@ def evaluate(
         dsn=dsn or project.settings.store.dsn,
         progress=on_standard_error(),
         escape_ids=escape_ids,
+        policy=policy_of(
+            project.settings.run,
+            project.settings.prices,
+            concurrency=concurrency,
+            timeout_s=timeout,
+            max_failures_in_a_row=max_failures,
+            max_cost=max_cost,
+            resume=resume,
+            limit=limit,
+        ),
+        say=options.say,
     )
+    warn_of(finished)
     test_set = from_dataset(data, level=level)
     sources = open_runs([one.path for one in finished], test_set, force=False)
     comparison = compare_sources(project, test_set, sources)
@@ -88,6 +106,7 @@ def evaluate(
     if revision is not None:
         record_runs(store_of(project, target), sources, test_set, metrics, revision)
     show(comparison, Format.TABLE)
-    typer.echo(as_text(latency_table({one.name: one.outcomes.latencies_ms() for one in finished})))
+    show_times(finished)
+    typer.echo("")
     typer.echo(f"wrote {', '.join(options.shown(path) for path in written)}")
     raise typer.Exit(1 if any(one.outcomes.errors for one in finished) else 0)

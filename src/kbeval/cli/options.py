@@ -54,6 +54,34 @@ K = Annotated[int, typer.Option("--k", min=1, max=1_000_000, help="How many docu
 Force = Annotated[
     bool, typer.Option("--force", help="Compare runs although they name another corpus or other questions.")
 ]
+Concurrency = Annotated[
+    int | None,
+    typer.Option("--concurrency", min=1, max=256, help="Questions at once; [run] concurrency, else 1."),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, max=MOST, help="Ask a seeded sample of so many questions: a partial run."),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Take over the answers of a run that was not finished; ask only the rest.")
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option("--max-cost", min=0.0, help="End a run before it may cost more than this, at [prices]."),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", min=0.0, help="Seconds for one question, retries and all; 0 for no limit."),
+]
+MaxFailures = Annotated[
+    int | None,
+    typer.Option("--max-failures-in-a-row", min=0, help="End a run after so many; 20 otherwise, 0 for never."),
+]
+
+
+def say(message: str) -> None:
+    """Something to know before it happens, on standard error."""
+    print(f"kbeval: {' '.join(message.split())}", file=sys.stderr)
 
 
 def warn(message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import TYPE_CHECKING
 
 import Stemmer
@@ -21,7 +22,16 @@ STOP_WORDS = frozenset(
 )
 
 _WORDS = re.compile(r"\b\w\w+\b")
-_STEMMER = Stemmer.Stemmer("english")
+
+
+class _Stemmers(threading.local):
+    """A stemmer a thread: Snowball's hold state while they work."""
+
+    def __init__(self) -> None:
+        self.english = Stemmer.Stemmer("english")
+
+
+_stemmers = _Stemmers()
 
 
 def analyse(text: str) -> list[str]:
@@ -32,5 +42,5 @@ def analyse(text: str) -> list[str]:
 def words_of(text: str, left_out: Container[str]) -> list[str]:
     """As ``analyse``, with a list of stop words of one's own."""
     words = [word for word in _WORDS.findall(text.lower()) if word not in left_out]
-    stems: list[str] = _STEMMER.stemWords(words)
+    stems: list[str] = _stemmers.english.stemWords(words)
     return stems

@@ -22,6 +22,7 @@ class Bm25Engine(Engine):
     """BM25 (Robertson and Zaragoza 2009, Lucene's form) over each document's title and text."""
 
     type: ClassVar[str] = "bm25"
+    thread_safe = True
 
     def __init__(self, documents: Sequence[Document]) -> None:
         ordered = sorted(documents, key=lambda document: document.id, reverse=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kbeval.errors import KbevalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kbeval.engines.event_loop import EngineLoop
 
@@ -26,6 +26,8 @@ class Brought:
 
     Attributes:
         takes_count: whether it can be told how many results to return.
+        takes_filters: whether it has a parameter ``filters`` that can be given by name.
+        thread_safe: whether it says, by an attribute of that name, that it may be called while it is running.
 
     Args:
         label: what it is called in messages.
@@ -48,24 +50,36 @@ class Brought:
             owner = getattr(target, "__self__", target)
             self._setting = _Setting(label, owner, k_attribute)
         self._lock = threading.Lock()
+        filters = _named_parameter(self._function, "filters")
+        self.takes_filters = filters is not None
+        self._wants_filters = filters is not None and filters.default is inspect.Parameter.empty
+        self.thread_safe = any(
+            getattr(each, "thread_safe", False) is True for each in (target, getattr(target, "__self__", target))
+        )
         self.takes_count = self._count is not None or self._setting is not None
 
-    def __call__(self, query: str, count: int) -> Any:
-        """What it returns for ``query``, awaited where that has to be."""
+    def __call__(self, query: str, count: int, filters: Mapping[str, Any] | None = None) -> Any:
+        """What it returns for ``query``, awaited where that has to be.
+
+        ``filters`` are handed over where it takes some and there are some: to other frameworks they are objects of
+        their own, which an empty dict is not.
+        """
         if self._setting is None:
-            return self._ask(query, count)
+            return self._ask(query, count, filters)
         with self._lock:  # two queries at once may ask for different numbers
             self._setting.set(count)
-            return self._ask(query, count)
+            return self._ask(query, count, filters)
 
     def close(self) -> None:
         """Puts the attribute back."""
         if self._setting is not None:
             self._setting.restore()
 
-    def _ask(self, query: str, count: int) -> Any:
+    def _ask(self, query: str, count: int, filters: Mapping[str, Any] | None) -> Any:
         positional: tuple[Any, ...] = (query, count) if self._count == "" else (query,)
-        named = {self._count: count} if self._count else {}
+        named: dict[str, Any] = {self._count: count} if self._count else {}
+        if self._wants_filters or (self.takes_filters and filters):
+            named["filters"] = dict(filters or {})
         if inspect.iscoroutinefunction(self._function):
             return self._loop.run(self._function(*positional, **named))
         returned = self._function(*positional, **named)
@@ -88,6 +102,15 @@ def _function_of(label: str, target: Any) -> Callable[..., Any]:
     )
 
 
+def _named_parameter(function: Callable[..., Any], name: str) -> inspect.Parameter | None:
+    """The parameter of that name, where it can be given by name."""
+    try:
+        parameter = inspect.signature(function).parameters.get(name)
+    except (TypeError, ValueError):  # written in C, say
+        return None
+    return parameter if parameter is not None and parameter.kind in _NAMED else None
+
+
 def _count_parameter(function: Callable[..., Any]) -> str | None:
     """How it is told the number of results: by that name, in second place (``""``), or not at all (None)."""
     try:
@@ -98,7 +121,7 @@ def _count_parameter(function: Callable[..., Any]) -> str | None:
     for name in _COUNT_NAMES:
         if name in named:
             return name
-    positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
+    positional = [each for each in parameters if each.kind in _POSITIONAL and each.name != "filters"]
     if len(positional) > 1:
         # LangChain's second argument is its configuration, others' a filter: a number is no guess for these.
         default = positional[1].default

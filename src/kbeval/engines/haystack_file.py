@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
-from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
@@ -145,14 +143,14 @@ class HaystackEngine(Engine):
         def ask(count: int) -> list[tuple[str, float]]:
             return to_pairs(self._run(query, count), self._ids)
 
-        with redirect_stdout(sys.stderr):  # standard output is kbeval's answer
-            answer = ask_for_documents(
-                ask,
-                k,
-                fetch=self._settings.fetch,
-                growing=bool(self._k),
-                repeats_count=not self._ids.names_chunks,
-            )
+        # What its components print goes to standard error: the runner sees to that, since threads share the stream.
+        answer = ask_for_documents(
+            ask,
+            k,
+            fetch=self._settings.fetch,
+            growing=bool(self._k),
+            repeats_count=not self._ids.names_chunks,
+        )
         if not self._k and len(answer.hits) < k:
             self._below_k.add(query)
         return answer

@@ -20,7 +20,7 @@ from kbeval.engines.http_request import (
 from kbeval.engines.results import ask_for_documents
 
 if TYPE_CHECKING:
-    from kbeval.engines.http_client import Client
+    from kbeval.engines.http_client import Client, Received
 
 _FIXED = "The request does not say k: it returns as many results as it is set to."
 
@@ -103,9 +103,10 @@ class HttpSettings(EngineSettings):
 
 
 class HttpEngine(Engine):
-    """Asks an endpoint, over connections that stay open."""
+    """Asks an endpoint, over connections that stay open; several questions side by side where that is asked for."""
 
     type: ClassVar[str] = "http"
+    thread_safe = True
     deterministic = False  # nothing is known about what answers there
 
     def __init__(self, settings: HttpSettings, headers: dict[str, str]) -> None:
@@ -144,12 +145,11 @@ class HttpEngine(Engine):
         Raises:
             ServiceError: no usable answer came.
         """
-        seconds = 0.0
+        answers: list[Received] = []
 
         def ask(count: int) -> list[tuple[str, float]]:
-            nonlocal seconds
             received = self._loop.run(self._client.send(**self._request(query, count)))
-            seconds += received.seconds
+            answers.append(received)
             try:
                 return read_answer(received.body, self._ids, self._scores)
             except ValueError as error:
@@ -158,14 +158,20 @@ class HttpEngine(Engine):
         answer = ask_for_documents(ask, k, fetch=self._settings.fetch, growing=self._says_k, repeats_count=True)
         if not self._says_k and len(answer.hits) < k:
             self._below_k.add(query)
-        return Answer(hits=answer.hits, repeats=answer.repeats, seconds={"request": seconds})
+        return Answer(
+            hits=answer.hits,
+            repeats=answer.repeats,
+            seconds={"request": sum(each.seconds for each in answers)},
+            retries=sum(each.retries for each in answers),
+            waited=sum(each.waited for each in answers),
+        )
 
     def configuration(self) -> dict[str, Any]:
         """The settings; headers as they are written, with the names of variables and not their values."""
         return self._settings.model_dump(mode="json")
 
     def counts(self) -> dict[str, int]:
-        """Requests sent since it was built, the warm-up's among them, and how many of them repeated another."""
+        """Requests sent since it was built, and how many of them repeated another."""
         counts = {"requests": self._client.requests, "retries": self._client.retries}
         return counts if self._says_k else {**counts, "questions_below_k": len(self._below_k)}
 

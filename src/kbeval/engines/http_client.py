@@ -30,6 +30,8 @@ class Received:
 
     body: bytes
     seconds: float
+    retries: int = 0
+    waited: float = 0.0
 
 
 class Client:
@@ -77,6 +79,7 @@ class Client:
         Raises:
             ServiceError: in one line, for whatever else comes of it.
         """
+        waited = 0.0
         for attempt in range(self._retries + 1):
             self.requests += 1
             self.retries += attempt > 0
@@ -91,9 +94,10 @@ class Client:
                 if not isinstance(error, _CONNECTION) or attempt == self._retries:
                     raise self._failure(what, attempt) from None
                 await asyncio.sleep(_backoff(attempt))
+                waited += _backoff(attempt)
                 continue
             if response.is_success:
-                return Received(body, time.perf_counter() - started)
+                return Received(body, time.perf_counter() - started, attempt, waited)
             what = _refusal(response, body)
             if response.status_code not in _TRANSIENT or attempt == self._retries:
                 raise self._failure(what, attempt)
@@ -101,6 +105,7 @@ class Client:
             if wait > self._max_wait_s:
                 raise self._failure(f"{what}; it asks for a wait of {wait:.0f} s, max_wait_s is {self._max_wait_s:g}")
             await asyncio.sleep(wait)
+            waited += wait
         raise AssertionError("unreachable")  # pragma: no cover
 
     async def close(self) -> None:

@@ -9,6 +9,7 @@ holds that both give the same answer; ``benchmarks/engine_overhead.py`` says wha
 from __future__ import annotations
 
 import os
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from kbeval.corpus.chunking import DEFAULT_OVERLAP, DEFAULT_WORDS, Chunker
-from kbeval.engines.base import Answer, Engine, EngineSettings
+from kbeval.engines.base import Answer, Engine, EngineSettings, Estimate
+from kbeval.engines.metering import Meter, metering
 from kbeval.errors import KbevalError
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from kbeval.engines.components.embedders import Embedder
     from kbeval.engines.components.hnsw import NeighbourRecall
     from kbeval.engines.components.rerankers import Reranker
+    from kbeval.model import Document, LabelledQuery
 
 Leg = Literal["bm25", "fulltext", "vector"]
 
@@ -131,6 +134,7 @@ class HybridEngine(Engine):
     """Engine A, ready to answer. Made by :meth:`build`."""
 
     type = "hybrid"
+    thread_safe = True  # servers are asked side by side; the searches share a connection, and take turns
 
     def __init__(
         self,
@@ -152,6 +156,16 @@ class HybridEngine(Engine):
             and (reranker is None or (not reranker.remote and getattr(reranker, "runs_on", "cpu") == "cpu"))
             and recall is None
         )
+        self._searching = threading.Lock()
+
+    @classmethod
+    def estimate(
+        cls, settings: HybridSettings, documents: Sequence[Document], queries: Sequence[LabelledQuery]
+    ) -> Estimate | None:
+        """Tokens of a remote embedder, and units of a reranker; None where neither is used."""
+        from kbeval.engines.components.estimates import estimate
+
+        return estimate(settings, documents, queries)
 
     @classmethod
     def build(cls, settings: HybridSettings, context: BuildContext) -> HybridEngine:
@@ -241,14 +255,30 @@ class HybridEngine(Engine):
             ServiceError: where a remote embedder or reranker gives no usable answer.
             DocumentStoreError: where the database does not answer.
         """
+        with metering() as meter:
+            hits, stages, seconds = self._ranked(query, k, meter)
+        return Answer(
+            hits=hits,
+            stages=stages,
+            seconds=seconds,
+            retries=meter.retries,
+            waited=meter.waited,
+            usage=meter.usage,
+        )
+
+    def _ranked(
+        self, query: str, k: int, meter: Meter
+    ) -> tuple[list[tuple[str, float]], dict[str, list[str]], dict[str, float]]:
+        """The hits, each stage's order of documents, and each stage's seconds."""
         seconds: dict[str, float] = {}
         embedding = None
         if self._embedder is not None:
-            with _timed(seconds, "embed"):
+            with _timed(seconds, "embed", meter):
                 embedding = self._embedder.embed_query(query)
         candidates = self._settings.candidates
         while True:
-            legs = {leg: self._search(leg, query, embedding, candidates, seconds) for leg in self._settings.legs}
+            with self._searching:
+                legs = {leg: self._search(leg, query, embedding, candidates, seconds) for leg in self._settings.legs}
             chunks = self._fuse(list(legs.values()), seconds)
             cut = self._settings.fusion_top_k is not None and len(chunks) >= self._settings.fusion_top_k
             exhausted = all(len(found) < candidates for found in legs.values())
@@ -259,10 +289,10 @@ class HybridEngine(Engine):
         if len(legs) > 1:
             stages["fusion"] = list(self._documents(chunks))
         if self._reranker:
-            with _timed(seconds, "rerank"):
+            with _timed(seconds, "rerank", meter):
                 chunks = self._rerank(query, chunks)
             stages["rerank"] = list(self._documents(chunks))
-        return Answer(hits=list(self._documents(chunks).items())[:k], stages=stages, seconds=seconds)
+        return list(self._documents(chunks).items())[:k], stages, seconds
 
     def configuration(self) -> dict[str, Any]:
         """The settings, with the prefixes that are in force and what else is known of a model on this machine."""
@@ -352,10 +382,14 @@ def _address(settings: HybridSettings, embedder: Embedder) -> str:
 
 
 @contextmanager
-def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
-    """Adds the block's wall time to its stage's, which is several blocks' where candidates are doubled."""
-    started = time.perf_counter()
+def _timed(seconds: dict[str, float], stage: str, meter: Meter | None = None) -> Iterator[None]:
+    """Adds the block's wall time to its stage's, which is several blocks' where candidates are doubled.
+
+    Pauses before a repeated request, which ``meter`` hears of, are none of it.
+    """
+    started, waited = time.perf_counter(), meter.waited if meter else 0.0
     try:
         yield
     finally:
-        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - started
+        pauses = meter.waited - waited if meter else 0.0
+        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - started - pauses

@@ -60,6 +60,7 @@ class KeywordEngine(Engine):
     """Engine B over (id, title, filename, description) rows."""
 
     type: ClassVar[str] = "keyword"
+    thread_safe = True
     reads_text = False
 
     def __init__(self, rows: Iterable[tuple[str, str, str, str]]) -> None:

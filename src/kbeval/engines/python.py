@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from kbeval.engines.base import Answer, BuildContext, Engine, EngineSettings
+from kbeval.engines.base import Answer, BuildContext, Engine, EngineSettings, added
 from kbeval.engines.calling import Brought
 from kbeval.engines.event_loop import EngineLoop
 from kbeval.engines.results import IdSource, ask_for_documents, to_pairs
@@ -19,7 +20,9 @@ from kbeval.secrets import one_line
 from kbeval.signals import Terminated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kbeval.model import LabelledQuery
 
 FIXED = "It takes no k: it returns as many results as it is set to, so that fewer than k documents may be left of them."
 
@@ -46,7 +49,11 @@ class PythonSettings(EngineSettings):
 
 
 class PythonEngine(Engine):
-    """Asks an object that the user brought."""
+    """Asks an object that the user brought; with ``filters=`` where it has such a parameter.
+
+    It may return an ``Answer``, to report its stages, its retries and what it used. One that may be called while it is
+    running says so: ``thread_safe = True``, as an attribute of it.
+    """
 
     type: ClassVar[str] = "python"
     # Nothing is known about code that the user brings, so nothing is promised for it.
@@ -59,6 +66,8 @@ class PythonEngine(Engine):
         self._loop = EngineLoop(settings.object)
         self._brought = Brought(label, target, settings.k_attribute, self._loop)
         self._below_k: set[str] = set()
+        self.takes_filters = self._brought.takes_filters
+        self.thread_safe = self._brought.thread_safe
         if not self._brought.takes_count:
             if settings.fetch is not None:
                 raise KbevalError(f"engine {label}: expected no fetch, as it takes no k, found {settings.fetch}")
@@ -74,20 +83,32 @@ class PythonEngine(Engine):
         return cls(settings, load_object(settings.object))
 
     def retrieve(self, query: str, k: int) -> Answer:
-        def ask(count: int) -> list[tuple[str, float]]:
-            return to_pairs(self._brought(query, count), self._ids)
+        return self._answer(query, k, {})
 
-        with redirect_stdout(sys.stderr):  # standard output is kbeval's answer
-            answer = ask_for_documents(
-                ask,
-                k,
-                fetch=self._settings.fetch,
-                growing=self._brought.takes_count,
-                repeats_count=not self._ids.names_chunks,
-            )
+    def answer(self, query: LabelledQuery, k: int) -> Answer:
+        return self._answer(query.text, k, query.filters)
+
+    def _answer(self, query: str, k: int, filters: Mapping[str, Any]) -> Answer:
+        reported: list[Answer] = []
+
+        # Whatever it prints goes to standard error: the runner sees to that, since threads share the stream.
+        def ask(count: int) -> list[tuple[str, float]]:
+            returned = self._brought(query, count, filters)
+            if isinstance(returned, Answer):
+                reported.append(returned)
+                returned = list(returned.hits)
+            return to_pairs(returned, self._ids)
+
+        answer = ask_for_documents(
+            ask,
+            k,
+            fetch=self._settings.fetch,
+            growing=self._brought.takes_count,
+            repeats_count=not self._ids.names_chunks,
+        )
         if not self._brought.takes_count and len(answer.hits) < k:
             self._below_k.add(query)
-        return answer
+        return _with_reports(answer, reported) if reported else answer
 
     def configuration(self) -> dict[str, Any]:
         return self._settings.model_dump(mode="json")
@@ -99,6 +120,23 @@ class PythonEngine(Engine):
     def close(self) -> None:
         self._brought.close()
         self._loop.close()
+
+
+def _with_reports(answer: Answer, reported: Sequence[Answer]) -> Answer:
+    """The answer with what was reported beside it: the last one's stages, and the sum of what it took to get there."""
+    seconds: dict[str, float] = {}
+    for each in reported:
+        for stage, spent in each.seconds.items():
+            seconds[stage] = seconds.get(stage, 0.0) + spent
+    return replace(
+        answer,
+        stages=reported[-1].stages,
+        seconds=seconds,
+        repeats=answer.repeats + reported[-1].repeats,
+        retries=sum(each.retries for each in reported),
+        waited=sum(each.waited for each in reported),
+        usage=added(usage for each in reported for usage in each.usage),
+    )
 
 
 def load_object(reference: str) -> Any:

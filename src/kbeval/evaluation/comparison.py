@@ -23,6 +23,7 @@ from kbeval.evaluation.label_effects import (
     without_brought_by,
 )
 from kbeval.evaluation.metrics import Metric, parse_metric
+from kbeval.evaluation.partial import AskedByBoth, asked_rows, held_against_unasked, in_common
 from kbeval.evaluation.pooling import in_pool
 from kbeval.evaluation.ranx_kernels import pays_to_compile
 from kbeval.evaluation.scoring import score_aligned, warm_up
@@ -122,6 +123,7 @@ class RunResult:
         uncut_ranks: as ``first_ranks``, before lists are cut to the depth that is compared.
         tied: whether the first relevant document of the uncut list has the score of the document before it, so that
             another order of equal scores would put it higher.
+        asked: the places of the queries that it was asked; None where it was asked them all.
     """
 
     name: str
@@ -142,6 +144,7 @@ class RunResult:
     pooled: bool | None = None
     uncut_ranks: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     tied: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    asked: NDArray[np.int64] | None = None
 
     @property
     def reads_text(self) -> bool:
@@ -168,6 +171,7 @@ class PairResult:
         level: what Holm's procedure holds this pair's tests against.
         without_errors: the primary metric with every query left out on which either engine failed; none where
             neither did.
+        asked_by_both: where either was not asked every question, those that both were.
     """
 
     a: str
@@ -178,6 +182,7 @@ class PairResult:
     level: float
     without_errors: PairStatistics | None
     verdict: Verdict
+    asked_by_both: AskedByBoth | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -450,6 +455,7 @@ def _measure(
         top_scores=_top_scores(test_set, run),
         uncut_ranks=uncut,
         tied=_tied(run, alignment, uncut),
+        asked=asked_rows(sidecar, test_set.queries),
     )
 
 
@@ -570,6 +576,7 @@ def _pairs(
             level=level,
             without_errors=_without_errors(a, b, test_set, options, family),
             verdict=_verdict(test_set, a, b, options, level=level, family=family, fewer=fewer),
+            asked_by_both=_asked_by_both(a, b, test_set, options, family),
         )
         for (a, b), cell, adjusted, level in zip(
             couples, cells, holm(p_values), holm_levels(tested, options.alpha), strict=True
@@ -623,7 +630,7 @@ def _verdict(
             pooled=(bool(a.pooled), bool(b.pooled)),
             judged=(float(a.judged.mean()), float(b.judged.mean())),
         )
-    return found
+    return held_against_unasked(found, [run.name for run in (a, b) if run.asked is not None])
 
 
 def statistics(
@@ -664,3 +671,11 @@ def _without_errors(
         return None
     rows = np.array([i for i, query in enumerate(test_set.queries) if query not in failed], dtype=np.int64)
     return statistics(a, b, options.primary, test_set, options, family=family, rows=rows) if len(rows) else None
+
+
+def _asked_by_both(a: RunResult, b: RunResult, test_set: TestSet, options: Options, family: int) -> AskedByBoth | None:
+    rows = in_common(a.asked, b.asked)
+    if rows is None:
+        return None
+    difference = statistics(a, b, options.primary, test_set, options, family=family, rows=rows) if len(rows) else None
+    return AskedByBoth(rows, difference)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from kbeval.evaluation.verdicts import Verdict, Word
     from kbeval.model import LabelledQuery
 
+Reason = Literal["added gold", "unpooled", "not asked"]
+
 UNPOOLED_GAP = 0.05
 """By how much judged@10 of a run outside the pool may lie below its rival's."""
 
@@ -25,13 +27,13 @@ class TakenBack:
     Attributes:
         word, leader: what it was.
         why: ``added gold``: without the gold that labels added it would be another. ``unpooled``: a run outside the
-            pool has too few of its documents judged.
+            pool has too few of its documents judged. ``not asked``: a run was not asked every question.
         detail: the verdict without added gold, or the name of the run.
     """
 
     word: Word
     leader: str | None
-    why: Literal["added gold", "unpooled"]
+    why: Reason
     detail: str
 
 
@@ -69,7 +71,7 @@ def held_against_added_gold(verdict: Verdict, base: Verdict) -> Verdict:
     """
     if verdict.word == "cannot tell" or _side(base) == _side(verdict):
         return verdict
-    return _taken_back(verdict, "added gold", base.word)
+    return taken_back(verdict, "added gold", base.word)
 
 
 def held_against_pool(
@@ -87,7 +89,7 @@ def held_against_pool(
         return verdict
     for place, name in enumerate(names):
         if not pooled[place] and judged[place] < judged[1 - place] - UNPOOLED_GAP:
-            return _taken_back(verdict, "unpooled", name)
+            return taken_back(verdict, "unpooled", name)
     return verdict
 
 
@@ -96,7 +98,8 @@ def _side(verdict: Verdict) -> str:
     return verdict.leader or verdict.word
 
 
-def _taken_back(verdict: Verdict, why: Literal["added gold", "unpooled"], detail: str) -> Verdict:
+def taken_back(verdict: Verdict, why: Reason, detail: str) -> Verdict:
+    """The verdict made ``cannot tell``, with what it was and why it is not."""
     return replace(
         verdict,
         word="cannot tell",

@@ -1,7 +1,7 @@
 """BEIR's files: corpus.jsonl, queries.jsonl, and judgments as .tsv.
 
 ``metadata`` is where kbeval keeps what BEIR has no place for: of a document its description, filename and
-domain, of a query its source, style, domain and provenance. BEIR's own loader ignores it.
+domain, of a query its source, style, domain, provenance and filters. BEIR's own loader ignores it.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ def read_queries(path: str | os.PathLike[str]) -> list[LabelledQuery]:
     def query(line: _Line) -> LabelledQuery:
         metadata = line.inner("metadata") or _Line(line.path, line.number, {})
         provenance = metadata.inner("provenance")
+        filters = metadata.inner("filters")
         text = line.text("text", required=True)
         if text is None:
             raise line.error("a string as text", "null")
@@ -95,6 +96,7 @@ def read_queries(path: str | os.PathLike[str]) -> list[LabelledQuery]:
             overlap=metadata.share("overlap"),
             added=metadata.strings("added"),
             left_out=metadata.boolean("left_out", default=False),
+            filters={} if filters is None else filters.values,
         )
 
     return list(_read(path, query))
@@ -267,6 +269,7 @@ def _query_values(query: LabelledQuery) -> dict[str, Any]:
         "overlap": query.overlap,
         "added": list(query.added) or None,
         "left_out": query.left_out or None,
+        "filters": _sorted_by_key(dict(query.filters)) or None,
     }
     metadata = {key: value for key, value in known.items() if value is not None}
     return {"_id": query.id, "text": query.text, "metadata": _sorted_by_key(metadata)}

@@ -241,9 +241,14 @@ def _record(each: Document) -> bytes:
 
 
 def queries_hash(queries: Iterable[LabelledQuery]) -> str:
-    """A hash of queries, whatever file they came from: ids and texts, in id order. As ``corpus_hash``."""
+    """A hash of queries, whatever file they came from: ids and texts, in id order. As ``corpus_hash``.
+
+    Of a query with filters they count too: they are part of what is asked.
+    """
     ordered = sorted(queries, key=lambda each: each.id)
-    return _hash(orjson.dumps([each.id, each.text], option=orjson.OPT_APPEND_NEWLINE) for each in ordered)
+    records = ([each.id, each.text, *([dict(each.filters)] if each.filters else [])] for each in ordered)
+    options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS
+    return _hash(orjson.dumps(record, option=options) for record in records)
 
 
 def qrels_hash(qrels: Qrels, level: int) -> str:

@@ -32,6 +32,7 @@ class _Entry(BaseModel):
     provenance: dict[str, Any] = {}
     answerable: bool = True
     overlap: float | None = Field(default=None, ge=0, le=1)
+    filters: dict[str, Any] = {}
 
     @model_validator(mode="after")
     def _gold_answers(self) -> _Entry:
@@ -116,4 +117,6 @@ def _entry(question: Question) -> dict[str, Any]:
         entry["answerable"] = False
     if question.overlap is not None:
         entry["overlap"] = question.overlap
+    if question.filters:
+        entry["filters"] = dict(question.filters)
     return entry

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOTAL = "total"
+WAITED = "waited"
+NOT_ASKED = "not asked: "
+"""How the error of a question begins that a run ended before."""
 
 
 class EngineFacts(BaseModel):
@@ -30,16 +33,35 @@ class EngineFacts(BaseModel):
     notes: list[str] = []
 
 
+class Partial(BaseModel):
+    """A run of a seeded sample: which questions were asked, and of how many."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    of: int
+    queries: list[str]
+
+
 class Sidecar(BaseModel):
     """The sidecar of one run.
 
     Attributes:
         k: how many documents were asked for per query.
         escaped_ids: whether the ids in the run file are percent-encoded.
-        counts: queries, answered, empty (answered with nothing), errored, and facts about the index.
-        errors: for each query on which the engine failed, one line.
-        latencies_ms: for each query, milliseconds by stage; ``total`` is what the caller waited.
-        latency_ms: for each stage p50, p95 and n over those.
+        counts: queries, answered, empty (answered with nothing), errored (of these: timed_out, not_asked),
+            repeated_requests, and facts about the index.
+        errors: for each query on which the engine failed, or that was not asked, one line.
+        partial: where the run is of a sample of the questions.
+        incomplete: why the run ended before every question was asked.
+        latencies_ms: for each query that was asked, milliseconds by stage; ``total`` is what the caller waited, and
+            ``waited`` what of it were pauses before a retry, which no stage holds. Errors and timeouts are among them.
+        latency_ms: for each stage p50, p95, p99 and n over those, the first query left out.
+        cold_start: ``build_ms``, and ``first_ms`` by stage for the query that was asked first.
+        throughput: ``concurrency``, ``seconds`` and ``per_second``, and how many answers were ``resumed`` from an
+            earlier run.
+        usage: what the queries took, by service: calls, tokens, completion_tokens, rerank_units, and ``cost`` where it
+            has a price; under ``building`` the same for the index.
+        usage_by_query: the same for each query that took anything.
         gold_ranks: for each query and stage, the rank of the first relevant document; null where it is not there.
     """
 
@@ -54,8 +76,14 @@ class Sidecar(BaseModel):
     escaped_ids: bool = False
     counts: dict[str, int] = {}
     errors: dict[str, str] = {}
+    partial: Partial | None = None
+    incomplete: str | None = None
     latency_ms: dict[str, dict[str, float]] = {}
     latencies_ms: dict[str, dict[str, float]] = {}
+    cold_start: dict[str, Any] = {}
+    throughput: dict[str, float] = {}
+    usage: dict[str, Any] = {}
+    usage_by_query: dict[str, Any] = {}
     gold_ranks: dict[str, dict[str, int | None]] = {}
 
 

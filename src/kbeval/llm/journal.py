@@ -93,8 +93,10 @@ class Journal:
         """What had been written when it was opened, in order."""
         return list(self._lines)
 
-    def append(self, entry: Mapping[str, Any]) -> None:
+    def append(self, entry: Mapping[str, Any], *, sync: bool = True) -> None:
         """Writes one line, and returns when it is on the disk. A signal waits until it is.
+
+        Without ``sync`` it returns when the system has it: that outlives the process, and not the machine.
 
         Raises:
             KbevalError: the disk is full, or gone.
@@ -106,7 +108,8 @@ class Journal:
             with uninterrupted():
                 while line:
                     line = line[os.write(self._descriptor, line) :]
-                os.fsync(self._descriptor)
+                if sync:
+                    os.fsync(self._descriptor)
         except OSError as error:
             raise KbevalError(f"{self.path}: cannot be written: {(error.strerror or str(error)).lower()}") from error
 

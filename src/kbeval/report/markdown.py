@@ -35,6 +35,15 @@ OWN_LABELS_NOTE = (
     "Judging pools the runs' answers, so a run finds gold for itself; without its own labels is its score without the "
     "judgments of documents that no other pooled run returned."
 )
+LOST_NOTE = (
+    "Of each question its first gold document: within the cut at the end; in no leg's list at all; within the cut in a "
+    "leg's list and behind it after fusion; within it before the reranker and behind it after; behind it everywhere; "
+    "not known, as the engine failed or gave no stages. A question without gold is not counted."
+)
+PARTIAL_NOTE = (
+    "Elsewhere a question that a run was not asked counts with 0, as all that is missing does. No verdict rests on "
+    "that."
+)
 UNANSWERABLE_NOTE = (
     "They are in no metric. An engine that is as sure of these as of the others cannot be told to stay silent by its "
     "score."
@@ -47,6 +56,7 @@ def results_md(comparison: Comparison) -> str:
         "# Which engine finds the right document",
         *_verdicts(comparison),
         *_table(sections.strata_table(comparison), notes=[_headline_note()]),
+        *_table(sections.partial_table(comparison), notes=[PARTIAL_NOTE]),
         *_pairs(comparison),
         *_table(sections.metrics_table(comparison), notes=_metric_notes(comparison)),
         *_table(sections.slices_table(comparison), notes=[SLICES_NOTE]),
@@ -172,7 +182,10 @@ def _stages(comparison: Comparison) -> list[str]:
     table = sections.legs_table(comparison)
     if table is None:
         return []
-    return _table(table, notes=sections.legs_sentences(comparison))
+    return [
+        *_table(table, notes=sections.legs_sentences(comparison)),
+        *_table(sections.lost_table(comparison), notes=[LOST_NOTE, *sections.lost_sentences(comparison)]),
+    ]
 
 
 def _errors(comparison: Comparison) -> list[str]:

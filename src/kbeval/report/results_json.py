@@ -93,6 +93,7 @@ def p_value(value: float | None) -> float | None:
 
 def _run(run: RunResult, comparison: Comparison) -> dict[str, Any]:
     return {
+        **_partial(run),
         "metrics": {name: number(run.mean(name)) for name in run.values},
         "strata": {
             stratum: {name: number(run.mean(name, rows)) for name in run.values}
@@ -101,6 +102,36 @@ def _run(run: RunResult, comparison: Comparison) -> dict[str, Any]:
         "errored": len(run.errors),
         "missing": len(run.missing),
         "ties": run.ties.queries,
+    }
+
+
+def _partial(run: RunResult) -> dict[str, Any]:
+    """For a run that was not asked every question: how many it was, and its means over those. Nothing for others."""
+    if run.asked is None or run.sidecar is None:
+        return {}
+    return {
+        "asked": {
+            "queries": len(run.asked),
+            "sample_of": run.sidecar.partial.of if run.sidecar.partial else None,
+            "incomplete": run.sidecar.incomplete,
+            "metrics": {name: number(run.mean(name, run.asked)) for name in run.values},
+        }
+    }
+
+
+def _asked_by_both(pair: PairResult) -> dict[str, Any]:
+    """The difference on the questions that both were asked, where these are not all."""
+    shared = pair.asked_by_both
+    if shared is None:
+        return {}
+    of = shared.difference
+    return {
+        "asked_by_both": {
+            "queries": len(shared.rows),
+            "delta": number(of.delta) if of else None,
+            "ci95": _interval(of) if of else None,
+            "p": p_value(of.p) if of else None,
+        }
     }
 
 
@@ -122,6 +153,7 @@ def _pair(pair: PairResult, comparison: Comparison) -> Iterator[dict[str, Any]]:
             "losses": of.losses,
             "clusters": of.clusters,
             "mdd": number(of.mdd),
+            **(_asked_by_both(pair) if primary else {}),
         }
 
 

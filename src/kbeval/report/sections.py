@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbeval.evaluation.losses import FATES, lost_gold
 from kbeval.evaluation.misses import sampled_misses, share_with_interval, shuffle
+from kbeval.evaluation.partial import in_common
 from kbeval.evaluation.slices import overlap_spreads, slices
 from kbeval.evaluation.statistics import detectable
 from kbeval.evaluation.strata import ALL, deciding_strata
@@ -239,6 +241,51 @@ def without_errors_table(comparison: Comparison) -> Table | None:
     if not rows:
         return None
     return Table(["Pair", "questions", "difference", "95 %", "p"], rows, title="Without the questions that errored")
+
+
+def partial_table(comparison: Comparison) -> Table | None:
+    """Every metric on the questions that a partial run was asked; none where every run was asked all of them."""
+    rows = []
+    for partial in comparison.runs:
+        if partial.asked is None:
+            continue
+        for number, run in enumerate([partial, *(run for run in comparison.runs if run is not partial)]):
+            if (common := in_common(partial.asked, run.asked)) is None or not len(common):
+                continue
+            rows.append(
+                [
+                    partial.name if number == 0 else "",
+                    run.name,
+                    str(len(common)),
+                    *(fixed(run.mean(metric.name, common), 4) for metric in comparison.metrics),
+                ]
+            )
+    headers = ["Asked of", "run", "n", *(metric.label for metric in comparison.metrics)]
+    title = "On the questions that were asked of a partial or incomplete run"
+    return Table(headers, rows, left=2, title=title) if rows else None
+
+
+def lost_table(comparison: Comparison) -> Table | None:
+    """How many gold documents each stage of an engine loses; none where no run has stages."""
+    rows = []
+    for run in comparison.runs:
+        if (of := lost_gold(comparison, run)) is None:
+            continue
+        counts = of.counts()
+        rows.append([run.name, str(of.cut), *(str(counts[fate]) for fate in FATES)])
+    if not rows:
+        return None
+    return Table(["Engine", "within", *FATES], rows, title="Where the first gold document is lost")
+
+
+def lost_sentences(comparison: Comparison) -> list[str]:
+    """For each engine, the question on which a stage loses the most, in words."""
+    sentences = []
+    for run in comparison.runs:
+        of = lost_gold(comparison, run)
+        if of is not None and (worst := of.worst()) is not None:
+            sentences.append(f"{run.name}, {worst.query}: {worst.in_words()}.")
+    return sentences
 
 
 def legs_table(comparison: Comparison) -> Table | None:

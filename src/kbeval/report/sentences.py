@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbeval.evaluation.partial import how_partial
 from kbeval.evaluation.strata import ALL
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from kbeval.evaluation.comparison import Comparison, PairResult, RunResult
     from kbeval.evaluation.label_effects import TakenBack
+    from kbeval.evaluation.partial import AskedByBoth
     from kbeval.evaluation.statistics import PairStatistics
 
 LARGEST_LISTED = 8
@@ -77,6 +79,8 @@ def verdict_sentence(comparison: Comparison, pair: PairResult) -> str:
     verdict = pair.verdict
     a, b = comparison.run(pair.a), comparison.run(pair.b)
     label = comparison.options.primary.label
+    if pair.asked_by_both is not None:
+        return _partial_sentence(comparison, pair, pair.asked_by_both)
     if verdict.word == "identical":
         return f"{pair.a} and {pair.b} are identical: no question tells them apart."
     of = verdict.overall
@@ -111,10 +115,31 @@ def verdict_sentence(comparison: Comparison, pair: PairResult) -> str:
     return f"Cannot tell {pair.a} from {pair.b}: {evidence}, {difference}; {could}."
 
 
+def _partial_sentence(comparison: Comparison, pair: PairResult, shared: AskedByBoth) -> str:
+    """Why there is no verdict on a pair of which one was not asked every question, and what there is instead."""
+    a, b = comparison.run(pair.a), comparison.run(pair.b)
+    total = len(comparison.test_set.queries)
+    asked = " and ".join(
+        f"{run.name} was asked {len(run.asked)} of {total} questions" for run in (a, b) if run.asked is not None
+    )
+    start = f"No verdict on {pair.a} and {pair.b}: {asked}, and what is missing counts with 0."
+    of = shared.difference
+    if of is None:
+        return f"{start} There is no question that both were asked."
+    name, label = comparison.options.primary.name, comparison.options.primary.label
+    unit = " by clusters" if of.clusters < of.queries else ""
+    return (
+        f"{start} On the {of.queries} that both were asked: {label} {fixed(a.mean(name, shared.rows))} against "
+        f"{fixed(b.mean(name, shared.rows))}, difference{unit} {_difference(of, 'a')} ({p_text(of.p)})."
+    )
+
+
 def verdict_remarks(comparison: Comparison, pair: PairResult) -> list[str]:
     """What must be said beside a verdict."""
     verdict = pair.verdict
-    remarks = []
+    remarks: list[str] = []
+    if pair.asked_by_both is not None:
+        return remarks
     if verdict.uninformative:
         remarks.append(
             f"Uninformative, as fewer than 10 clusters tell the two apart there: {', '.join(verdict.uninformative)}."
@@ -163,9 +188,10 @@ def _taken_back(pair: PairResult, taken_back: TakenBack) -> str:
 
 def counts_sentence(comparison: Comparison, run: RunResult) -> str:
     """N questions, M errored, K missing."""
+    partial = how_partial(run.sidecar)
     return (
         f"{run.name}: {len(comparison.test_set.queries)} questions, {len(run.errors)} errored, "
-        f"{len(run.missing)} missing"
+        f"{len(run.missing)} missing" + (f" ({partial})" if partial else "")
     )
 
 

@@ -35,6 +35,8 @@ def as_terminal(comparison: Comparison) -> str:
         parts.append(as_text(sections.strata_table(comparison, narrow=True)))
     if not wide and (by_slice := sections.slices_table(comparison, brief=True)) is not None:
         parts.append(as_text(by_slice))
+    if not wide and (asked := sections.partial_table(comparison)) is not None:
+        parts.append(as_text(asked))
     notes = sections.legs_sentences(comparison)
     large = sections.large_k_sentence(comparison)
     if large:

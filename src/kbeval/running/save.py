@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from kbeval._version import __version__
-from kbeval.formats.sidecar import EngineFacts, Sidecar, sidecar_path, write_sidecar
+from kbeval.formats.sidecar import EngineFacts, Partial, Sidecar, sidecar_path, write_sidecar
 from kbeval.formats.trec import write_run
 from kbeval.order import falling_scores
-from kbeval.running.runner import latency_summary
+from kbeval.running.policy import Policy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from kbeval.engines.base import Engine
+    from kbeval.engines.base import Engine, Usage
     from kbeval.running.runner import Outcomes
 
 # What can change a ranking: their versions are kept beside every run.
@@ -36,6 +38,7 @@ def save(
     queries_hash: str,
     store: dict[str, Any] | None,
     escape_ids: bool = False,
+    policy: Policy = Policy(),  # noqa: B008 - frozen
 ) -> Path:
     """Writes ``folder/NAME.trec`` and ``folder/NAME.json`` and returns the first.
 
@@ -46,7 +49,6 @@ def save(
     """
     name = outcomes.engine
     path, sidecar_file = run_paths(folder, name)
-    latencies = outcomes.latencies_ms()
     sidecar = Sidecar(
         engine=EngineFacts(
             name=name,
@@ -64,8 +66,18 @@ def save(
         escaped_ids=escape_ids,
         counts={**engine.counts(), **outcomes.counts()},
         errors=outcomes.errors,
-        latencies_ms=latencies,
-        latency_ms=latency_summary(latencies),
+        partial=None
+        if outcomes.whole is None
+        else Partial(of=outcomes.whole, queries=[outcome.query.id for outcome in outcomes.outcomes]),
+        incomplete=outcomes.incomplete,
+        latencies_ms=outcomes.latencies_ms(),
+        latency_ms=outcomes.summary_ms(),
+        cold_start={"build_ms": round(outcomes.building_s * 1000, 3), "first_ms": outcomes.first_ms()},
+        throughput=_throughput(outcomes),
+        usage=_usage(outcomes, policy),
+        usage_by_query={
+            outcome.query.id: _by_service(outcome.usage, policy) for outcome in outcomes.outcomes if outcome.usage
+        },
         gold_ranks=outcomes.gold_ranks(level),
     )
     write_run(path, run_frame(outcomes), tag=name, escape_ids=escape_ids)
@@ -77,6 +89,35 @@ def run_paths(folder: Path, name: str) -> tuple[Path, Path]:
     """Where a run and its sidecar are written."""
     path = folder / f"{name}.trec"
     return path, sidecar_path(path, name)
+
+
+def _throughput(outcomes: Outcomes) -> dict[str, float]:
+    found: dict[str, float] = {
+        "concurrency": outcomes.concurrency,
+        "seconds": round(outcomes.asking_s, 3),
+        "resumed": sum(outcome.resumed for outcome in outcomes.outcomes),
+    }
+    if (rate := outcomes.per_second()) is not None:
+        found["per_second"] = round(rate, 3)
+    return found
+
+
+def _usage(outcomes: Outcomes, policy: Policy) -> dict[str, Any]:
+    found = _by_service(outcomes.usage(), policy)
+    if outcomes.building:
+        found["building"] = _by_service(outcomes.building, policy)
+    return found
+
+
+def _by_service(usages: Iterable[Usage], policy: Policy) -> dict[str, Any]:
+    """What each service was used for, with its cost where it has a price."""
+    found: dict[str, Any] = {}
+    for usage in usages:
+        facts: dict[str, Any] = asdict(usage)
+        found[facts.pop("service")] = facts
+        if not policy.unpriced([usage]):
+            facts["cost"] = round(policy.cost([usage]), 9)
+    return found
 
 
 def run_frame(outcomes: Outcomes) -> pl.DataFrame:

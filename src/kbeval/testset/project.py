@@ -263,6 +263,7 @@ def _labelled(question: Question, weighed: Judged, chunks: _GoldChunks, *, left_
         overlap=question.overlap if question.overlap is not None else _overlap(question.text, chunks.texts(question)),
         added=weighed.added.get(question.id, ()),
         left_out=left_out,
+        filters=question.filters,
     )
 
 

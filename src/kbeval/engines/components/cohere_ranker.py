@@ -6,14 +6,18 @@ import math
 from types import SimpleNamespace
 from typing import Any, cast
 
+import httpx
 from haystack import component, default_from_dict, default_to_dict
 from haystack.utils import Secret
 from haystack_integrations.components.rankers.cohere import CohereRanker
 
+from kbeval.engines.base import Usage
 from kbeval.engines.components.services import ServiceError, calling
+from kbeval.engines.metering import timed, used
 
 COHERE_KEY = "COHERE_API_KEY"
 COHERE_URL = "https://api.cohere.com"
+DOCUMENTS_A_UNIT = 100
 
 
 @component
@@ -53,6 +57,7 @@ class PunctualCohereRanker(CohereRanker):
                 client_name="kbeval",
                 timeout=self.timeout_s,
                 max_retries=self.retries,
+                httpx_client=_TimedClient(timeout=self.timeout_s, follow_redirects=True),
             )
             checked: Any = _CheckedClient(client, f"cohere:{self.model_name}", self.timeout_s, self.retries)
             self._cohere_client = checked
@@ -79,6 +84,13 @@ class PunctualCohereRanker(CohereRanker):
         return default_from_dict(cls, data)
 
 
+class _TimedClient(httpx.Client):
+    """Tells the meter of requests that repeat another, and of the pause before."""
+
+    def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        return timed(super().send, request, **options)
+
+
 class _CheckedClient:
     """Cohere's client, of which the component only uses ``rerank``; every failure is a ServiceError."""
 
@@ -93,6 +105,7 @@ class _CheckedClient:
             return SimpleNamespace(results=[])
         with calling(self._service, timeout_s=self._timeout_s, retries=self._retries):
             answer = self._client.rerank(documents=documents, top_n=top_n, **arguments)
+            used(Usage(self._service, calls=1, rerank_units=_units(answer, len(documents))))
             self._check(answer, len(documents), min(top_n, len(documents)))
         return answer
 
@@ -118,3 +131,11 @@ class _CheckedClient:
             score = getattr(result, "relevance_score", None)
             if not isinstance(score, int | float) or not math.isfinite(score):
                 raise ServiceError(f"{self._service}: answered with relevance_score {score!r}")
+
+
+def _units(answer: Any, documents: int) -> int:
+    """The search units that the answer says were billed; one for each hundred documents where it does not say."""
+    billed = getattr(getattr(getattr(answer, "meta", None), "billed_units", None), "search_units", None)
+    if isinstance(billed, int | float) and math.isfinite(billed):
+        return math.ceil(billed)
+    return math.ceil(documents / DOCUMENTS_A_UNIT)

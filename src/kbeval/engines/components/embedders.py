@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from haystack import Document, component
 
+from kbeval.engines.base import Usage
 from kbeval.engines.components.prefixes import known_prefixes
 from kbeval.engines.components.services import ServiceError, calling, checked_base_url, require_key
+from kbeval.engines.metering import timed, used
 from kbeval.errors import KbevalError
 
 if TYPE_CHECKING:
@@ -70,8 +72,9 @@ class Embedder:
         if not text.strip():
             return None
         with self._calling():
-            self._check_answers(self.query)
-            embedding: list[float] | None = self.query.run(text=text).get("embedding")
+            found = self.query.run(text=text)
+        self._note_usage(found)
+        embedding: list[float] | None = found.get("embedding")
         if embedding and not np.isfinite(embedding).all():
             raise ServiceError(f"embedder {self.name}: gives a vector that is not finite")
         return embedding if embedding and _usable(embedding) else None
@@ -89,8 +92,9 @@ class Embedder:
         vectors: dict[str, list[float] | None] = {}
         if worded:
             with self._calling():
-                self._check_answers(self.chunks)
-                vectors = {d.id: d.embedding for d in self.chunks.run(documents=worded)["documents"]}
+                found = self.chunks.run(documents=worded)
+            self._note_usage(found)
+            vectors = {d.id: d.embedding for d in found["documents"]}
         return [
             replace(
                 document,
@@ -106,13 +110,11 @@ class Embedder:
             raise KbevalError(f"embedder {self.name}: expected a vector, found none")
         return len(embedding)
 
-    def _check_answers(self, part: Any) -> None:
-        """Puts a check between a component that talks to a server and its client, which checks nothing."""
-        if not self.remote:
-            return
-        part.warm_up()
-        if not isinstance(part.client, CheckedEmbeddings):
-            part.client = CheckedEmbeddings(part.client, f"embedder {self.name}")
+    def _note_usage(self, found: dict[str, Any]) -> None:
+        """Tells the meter of the tokens that a server says it was sent."""
+        if self.remote:
+            tokens = found.get("meta", {}).get("usage", {}).get("prompt_tokens", 0)
+            used(Usage(self.name, calls=1, tokens=tokens if isinstance(tokens, int) else 0))
 
     def _calling(self) -> AbstractContextManager[None]:
         return calling(f"embedder {self.name}", timeout_s=self.timeout_s, retries=self.retries)
@@ -185,8 +187,8 @@ def make_embedder(
         return Embedder(
             name=name,
             remote=True,
-            query=OpenAITextEmbedder(prefix=before[0], **common),
-            chunks=chunks,
+            query=_checked_client(OpenAITextEmbedder(prefix=before[0], **common), f"embedder {name}"),
+            chunks=_checked_client(chunks, f"embedder {name}"),
             timeout_s=timeout_s,
             retries=retries,
             query_prefix=before[0],
@@ -260,6 +262,21 @@ class CheckedEmbeddings:
     def close(self) -> None:
         """Closes the connections."""
         self._client.close()
+
+
+def _checked_client(embedder: Any, service: str) -> Any:
+    """The component with a client that checks answers, and tells the meter of requests that repeat another."""
+    from openai import DefaultHttpxClient
+
+    class TimedClient(DefaultHttpxClient):
+        def send(self, request: Any, **options: Any) -> Any:
+            return timed(super().send, request, **options)
+
+    embedder.warm_up()
+    plain = embedder.client
+    embedder.client = CheckedEmbeddings(plain.with_options(http_client=TimedClient()), service)
+    plain.close()
+    return embedder
 
 
 @component

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from haystack import Document, component
 
 from kbeval.corpus.chunking import text_hash
+from kbeval.engines.base import Usage
 from kbeval.engines.components.services import ServiceError
+from kbeval.engines.metering import retried, used
 from kbeval.llm.calls import Result, run_calls
 from kbeval.llm.client import Answer, ChatModel
 from kbeval.llm.errors import Unparsable
@@ -113,7 +116,12 @@ class ListwiseRanker:
             self.warm_up()
             loop = self._loop = self._loop or _Loop()
         found: list[Result[int, _Ranking]] = []
-        tally = loop.run(self._called(asked, size, found))
+        pauses: list[float] = []
+        tally = loop.run(self._called(asked, size, found, pauses))
+        # Told here: the meter listens in the thread that asks, and the calls were made in another.
+        for pause in pauses:
+            retried(pause)
+        used(Usage(f"llm:{self.model}", 1, tally.prompt_tokens, tally.completion_tokens))
         with self._lock:
             self.prompt_tokens += tally.prompt_tokens
             self.completion_tokens += tally.completion_tokens
@@ -123,13 +131,23 @@ class ListwiseRanker:
             raise ServiceError(f"reranker llm:{self.model}: {result.error}{times}") from result.error
         return result.answer.ranking
 
-    async def _called(self, asked: list[dict[str, str]], size: int, found: list[Result[int, _Ranking]]) -> Tally:
+    async def _called(
+        self, asked: list[dict[str, str]], size: int, found: list[Result[int, _Ranking]], pauses: list[float]
+    ) -> Tally:
         client = self._client
         if client is None:  # closed meanwhile
             raise ServiceError(f"reranker llm:{self.model}: closed")
 
+        ended: float | None = None
+
         async def once(number: int) -> _Ranking:
-            answer = await client.ask(asked, schema=schema(number), temperature=0.0, max_tokens=MAX_ANSWER_TOKENS)
+            nonlocal ended
+            if ended is not None:
+                pauses.append(time.perf_counter() - ended)
+            try:
+                answer = await client.ask(asked, schema=schema(number), temperature=0.0, max_tokens=MAX_ANSWER_TOKENS)
+            finally:
+                ended = time.perf_counter()
             return _Ranking(answer, number)
 
         return await run_calls(

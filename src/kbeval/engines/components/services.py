@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from kbeval.engines.metering import one_call
 from kbeval.errors import KbevalError
 from kbeval.secrets import scrub
 
@@ -50,13 +51,16 @@ def checked_base_url(name: str, url: str) -> str:
 def calling(service: str, *, timeout_s: float, retries: int) -> Iterator[None]:
     """Turns whatever a client raises inside the block into a :class:`ServiceError`.
 
+    The block is one call: every request in it but the first counts as a retry.
+
     Args:
         service: what is called, for the message, such as ``cohere:rerank-v3.5``.
         timeout_s: the seconds that the client waits.
         retries: how often the client repeats a request that can be repeated.
     """
     try:
-        yield
+        with one_call():
+            yield
     except (ServiceError, KbevalError):
         raise
     except Exception as error:
