@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from html import escape
 from math import fsum
 from threading import Thread
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -25,6 +25,7 @@ from kbeval.evaluation.label_effects import (
 from kbeval.evaluation.metrics import Metric, parse_metric
 from kbeval.evaluation.partial import AskedByBoth, asked_rows, held_against_unasked, in_common
 from kbeval.evaluation.pooling import in_pool
+from kbeval.evaluation.ranked import Ranked
 from kbeval.evaluation.ranx_kernels import pays_to_compile
 from kbeval.evaluation.scoring import score_aligned, warm_up
 from kbeval.evaluation.statistics import (
@@ -47,7 +48,7 @@ from kbeval.order import sort_run
 from kbeval.repeats import first_repeat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -313,7 +314,8 @@ def compare_runs(
 ) -> Comparison:
     """Measures every run, and every pair (or every run against the baseline).
 
-    Runs are read and dropped one after another, so that memory does not grow with their number.
+    Runs are read and dropped one after another, so that memory does not grow with their number; the next one is read
+    while one is measured.
 
     Raises:
         KbevalError: a run holds no query of the test set, or the baseline is not among the runs.
@@ -339,8 +341,7 @@ def compare_runs(
     # One way of computing must serve all runs of a comparison; the size of the input alone decides which.
     compiled = pays_to_compile(len(judgments.queries) * len(sources), sum(source.lines() for source in sources))
     Thread(target=_prepare, args=(options.metrics, compiled), daemon=True).start()
-    for source in sources:
-        run = read_source(source)
+    for source, run in _read_ahead(sources):
         # A run in memory without a line was let in where it is said that the engine found nothing.
         may_be_empty = isinstance(source.origin, Run) or found_nothing(source.sidecar)
         alignment = align(judgments, run, test_set.domains, compiled=compiled, may_be_empty=may_be_empty)
@@ -395,6 +396,21 @@ def read_source(source: RunSource) -> Run:
         return Run(name=source.name, frame=pl.DataFrame(schema=schema), warnings=(FOUND_NOTHING,))
     run = source.origin if isinstance(source.origin, Run) else read_run(source.origin, source.name)
     return unescape_run(run) if source.sidecar and source.sidecar.escaped_ids else run
+
+
+def _read_ahead(sources: Sequence[RunSource]) -> Iterator[tuple[RunSource, Run]]:
+    """Every source with its run. What cannot be read is raised in its turn."""
+    pool = ThreadPoolExecutor(1)
+    try:
+        reading = pool.submit(read_source, sources[0])
+        for source, following in zip(sources, [*sources[1:], None], strict=True):
+            run = reading.result()
+            if following is not None:
+                reading = pool.submit(read_source, following)
+            yield source, run
+            del run
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def unescape_run(run: Run) -> Run:
@@ -490,36 +506,6 @@ def _top_scores(test_set: TestSet, run: Run) -> dict[str, float | None]:
     firsts = frame.unique("query", keep="first", maintain_order=True)
     scores = dict(zip(firsts["query"].to_list(), firsts["score"].to_list(), strict=True))
     return {query: scores.get(query) for query in sorted(test_set.unanswerable)}
-
-
-class Ranked(Sequence[list[str]]):
-    """The first documents of each query's list, kept as one column: as Python's strings they take five times that."""
-
-    def __init__(self, documents: pl.Series, ends: NDArray[np.int64]) -> None:
-        # Built anew, since a part of a column keeps the text of the whole alive.
-        self._documents = pl.Series(documents.to_list(), dtype=pl.String)
-        self._ends = ends
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def column(self, count: int) -> tuple[pl.Series, NDArray[np.int64]]:
-        """The first ``count`` documents of each list, one list after another, and how many of each there are."""
-        starts = np.concatenate(([0], self._ends[:-1])) if len(self._ends) else self._ends
-        lengths = np.minimum(self._ends - starts, count)
-        rows = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
-        return self._documents.gather(rows), lengths
-
-    @overload
-    def __getitem__(self, index: int) -> list[str]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[list[str]]: ...
-    def __getitem__(self, index: int | slice) -> list[str] | list[list[str]]:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
-        end = int(self._ends[index])
-        start = int(self._ends[index - 1]) if index % len(self) else 0
-        return self._documents[start:end].to_list()
 
 
 def _ranked(run: Run, alignment: Alignment, count: int) -> Ranked:

@@ -57,7 +57,8 @@ def per_query_jsonl(comparison: Comparison) -> Iterator[bytes]:
     for query, document, grade in frame.select("query", "document", "grade").iter_rows():
         if grade > 0:
             grades.setdefault(query, {})[document] = grade
-    for index, query in enumerate(test_set.queries):
+    lists = zip(*(run.ranked for run in comparison.runs), strict=True)
+    for index, (query, ranked) in enumerate(zip(test_set.queries, lists, strict=True)):
         known = test_set.labelled.get(query)
         line = {
             "query_id": query,
@@ -68,12 +69,12 @@ def per_query_jsonl(comparison: Comparison) -> Iterator[bytes]:
             "relevant": grades.get(query, {}),
             "runs": {
                 run.name: {
-                    "ranked": run.ranked[index],
+                    "ranked": its_ranked,
                     "first_relevant_rank": int(run.first_ranks[index]) or None,
                     "metrics": {name: number(values[index]) for name, values in run.values.items()},
                     "error": run.errors.get(query),
                 }
-                for run in comparison.runs
+                for run, its_ranked in zip(comparison.runs, ranked, strict=True)
             },
         }
         yield orjson.dumps(line, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)

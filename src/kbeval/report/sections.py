@@ -368,7 +368,7 @@ def differing_table(comparison: Comparison) -> Table | None:
 
 def misses_table(comparison: Comparison, run: RunResult) -> Table | None:
     """Twenty seeded random misses at rank 1, for a person to mark."""
-    missed = sampled_misses(comparison.test_set, [ranked[0] if ranked else None for ranked in run.ranked])
+    missed = sampled_misses(comparison.test_set, run.ranked.firsts())
     if not missed:
         return None
     rows = []
@@ -389,7 +389,9 @@ def misses_table(comparison: Comparison, run: RunResult) -> Table | None:
 def marked_sentence(comparison: Comparison, run: RunResult) -> str | None:
     """What the marks on a run's misses say; none where nobody has marked any."""
     test_set = comparison.test_set
-    missed = sampled_misses(test_set, [ranked[0] if ranked else None for ranked in run.ranked])
+    if not test_set.people:
+        return None
+    missed = sampled_misses(test_set, run.ranked.firsts())
     grades = [test_set.people.get((test_set.queries[i], run.ranked[i][0])) for i in missed]
     of = share_with_interval(grade >= test_set.level for grade in grades if grade is not None)
     if of.share is None:
