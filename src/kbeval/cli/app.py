@@ -84,6 +84,7 @@ def main() -> None:
     """Runs the program and exits with its code."""
     _standard_streams()
     _numba_cache()
+    _frugal_memory()
     with interruptible():
         code = _run()
     _end_soon(code)
@@ -118,6 +119,12 @@ def _standard_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _frugal_memory() -> None:
+    # Polars' allocator (jemalloc) holds on to what is freed. Given back within a tenth of a second, the peak of reading
+    # large runs is a tenth lower, at 3% of the time; given back at once it is a fifth, at 15%. Read by polars' import.
+    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0")
 
 
 def _numba_cache() -> None:

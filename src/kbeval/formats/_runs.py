@@ -84,26 +84,34 @@ def read_run(path: str | os.PathLike[str], name: str) -> Run:
     document = pl.concat(documents, rechunk=True)
     del documents
 
-    rank_may_contradict = _leaves_rank_order(codes, lengths, rank, score)
-    order = one_order(codes, lengths, document, score)
-    if order is not None:
-        document, score = document.gather(order), score[order]
-        rank = rank[order] if rank_may_contradict else rank
+    with ThreadPoolExecutor(1) as beside:
+        # Sorting needs one processor; so does looking for documents that a query has twice.
+        repeat = beside.submit(_repeated, np.repeat(codes.astype(np.uint32), lengths), document)
+        rank_may_contradict = _leaves_rank_order(codes, lengths, rank, score)
+        order = one_order(codes, lengths, document, score)
+        if order is not None:
+            document, score = document.gather(order), score[order]
+            rank = rank[order] if rank_may_contradict else rank
+    if (found := repeat.result()) is not None:
+        raise _repeat_error(file, queries[found[0]], found[1])
     sizes = np.bincount(codes, weights=lengths).astype(np.int64)
     group = np.repeat(np.arange(len(sizes), dtype=np.uint32), sizes)
 
     def in_file(rows: Rows) -> Rows:
         return rows if order is None else order[rows]
 
-    repeat = first_repeat(group, document, in_file)
-    if repeat is not None:
-        raise _repeat_error(file, queries[int(group[repeat])], document[repeat])
     warnings: tuple[str, ...] = ()
     if rank_may_contradict and len(rows := _contradictions(group, rank, score)):
         first = int(rows[np.argmin(in_file(rows))])
         warnings = (_rank_warning(file, name, len(rows), queries[int(group[first])], document[first]),)
     frame = pl.DataFrame({"query": queries.gather(group), "document": document, "score": score})
     return Run(name=name, frame=frame, warnings=warnings)
+
+
+def _repeated(group: NDArray[np.uint32], document: pl.Series) -> tuple[int, str] | None:
+    """The code of a query and the document that it has twice, the pair that is complete first; both in file order."""
+    row = first_repeat(group, document)
+    return None if row is None else (int(group[row]), document[row])
 
 
 def _parts(file: TextFile) -> Iterator[_Part]:
