@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chat_server import Asked, ChatServer, Cut, Hang, Say, Status, serve_chat
+from kbeval.engines.base import Usage
 from kbeval.engines.components.services import ServiceError
 from kbeval.engines.hybrid import HybridEngine, HybridSettings
 from kbeval.llm.errors import Fatal
@@ -159,7 +160,10 @@ def test_what_passes_is_asked_again_and_every_attempt_counts(engine_at: Any, ser
     with engine_at(retries=1) as engine:
         answer = engine.retrieve("lamp", 1)
         assert answer.hits == [("ant", 1.0)]
-        assert answer.seconds["rerank"] >= 1  # Retry-After was kept
+        assert answer.retries == 2
+        assert answer.waited >= 1  # Retry-After was kept
+        assert answer.seconds["rerank"] < answer.waited  # and is no time of the stage's
+        assert answer.usage == (Usage("llm:some/model", calls=2, tokens=200, completion_tokens=40),)
         assert engine.counts()["reranker_prompt_tokens"] == 200  # the unreadable answer was paid for too
     assert len(server.asked) == 3
 

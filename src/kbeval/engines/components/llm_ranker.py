@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from haystack import Document, component
@@ -116,12 +116,12 @@ class ListwiseRanker:
             self.warm_up()
             loop = self._loop = self._loop or _Loop()
         found: list[Result[int, _Ranking]] = []
-        pauses: list[float] = []
-        tally = loop.run(self._called(asked, size, found, pauses))
+        calls = _Calls()
+        tally = loop.run(self._called(asked, size, found, calls))
         # Told here: the meter listens in the thread that asks, and the calls were made in another.
-        for pause in pauses:
+        for pause in calls.pauses:
             retried(pause)
-        used(Usage(f"llm:{self.model}", 1, tally.prompt_tokens, tally.completion_tokens))
+        used(Usage(f"llm:{self.model}", calls.answered, tally.prompt_tokens, tally.completion_tokens))
         with self._lock:
             self.prompt_tokens += tally.prompt_tokens
             self.completion_tokens += tally.completion_tokens
@@ -132,22 +132,19 @@ class ListwiseRanker:
         return result.answer.ranking
 
     async def _called(
-        self, asked: list[dict[str, str]], size: int, found: list[Result[int, _Ranking]], pauses: list[float]
+        self, asked: list[dict[str, str]], size: int, found: list[Result[int, _Ranking]], calls: _Calls
     ) -> Tally:
         client = self._client
         if client is None:  # closed meanwhile
             raise ServiceError(f"reranker llm:{self.model}: closed")
 
-        ended: float | None = None
-
         async def once(number: int) -> _Ranking:
-            nonlocal ended
-            if ended is not None:
-                pauses.append(time.perf_counter() - ended)
+            calls.begin()
             try:
                 answer = await client.ask(asked, schema=schema(number), temperature=0.0, max_tokens=MAX_ANSWER_TOKENS)
+                calls.answered += 1
             finally:
-                ended = time.perf_counter()
+                calls.ended = time.perf_counter()
             return _Ranking(answer, number)
 
         return await run_calls(
@@ -158,6 +155,19 @@ class ListwiseRanker:
             max_wait_s=self.timeout_s * (self.retries + 1),
             on_result=found.append,
         )
+
+
+@dataclass
+class _Calls:
+    """The calls that one order took: the pauses between them in seconds, and how many were answered."""
+
+    pauses: list[float] = field(default_factory=list)
+    answered: int = 0
+    ended: float | None = None
+
+    def begin(self) -> None:
+        if self.ended is not None:
+            self.pauses.append(time.perf_counter() - self.ended)
 
 
 class _Ranking:
