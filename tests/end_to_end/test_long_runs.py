@@ -186,6 +186,12 @@ def test_a_sample_is_marked_and_compared_with_care(thirty: Kbeval) -> None:
     assert json.loads((out / "results" / "results.json").read_bytes())["verdicts"][0]["verdict"] == "cannot tell"
     for file in ("results.md", "results.json", "per_query.jsonl"):
         assert "p99" not in (out / "results" / file).read_text()
+    # Neither a gate nor a trend takes it for a whole run.
+    (thirty.folder / "kbeval.toml").write_text("[targets]\nmrr = 0.5\n")
+    run = str(out / "runs" / "part.trec")
+    line = "run part: expected a run that was asked every question, found partial: 10 of 30 questions, seeded sample"
+    assert thirty.refused("check", run, "--dataset", "../thirty") == line
+    assert thirty.refused("history", "add", run, "--dataset", "../thirty") == line
 
 
 PRICE = Price(per_thousand_rerank_units=2.0)

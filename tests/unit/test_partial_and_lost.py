@@ -12,6 +12,8 @@ from kbeval.evaluation.metrics import parse_metric, parse_metrics
 from kbeval.evaluation.test_set import TestSet
 from kbeval.formats.sidecar import EngineFacts, Partial, Sidecar
 from kbeval.report.markdown import results_md
+from kbeval.report.page.explorer import explorer
+from kbeval.report.page.losses import count_reasons
 from kbeval.report.results_json import results
 from kbeval.report.terminal import as_terminal
 from plain_trec import qrels_of, run_of
@@ -57,6 +59,10 @@ def test_a_partial_run_neither_wins_nor_loses_and_is_compared_on_what_both_were_
         assert "(partial: 8 of 20 questions, seeded sample)" in text
     assert "| partial | partial | 8 | 1.0000 | 1.0000 |" in report
     assert "|  | whole | 8 | 0.5000 | 0.0000 |" in report
+    # The page does not call it a loss of the engine's.
+    data, why = explorer(comparison)
+    assert [data["reasons"][0], data["runs"][0]["flags"]] == ["not asked", [int(q not in asked) for q in QUERIES]]
+    assert count_reasons(why.flags[0])["not asked"] == 12
     found = results(comparison)
     assert found["runs"]["partial"]["missing"] == 12
     assert found["runs"]["partial"]["asked"]["metrics"]["mrr"] == 1.0

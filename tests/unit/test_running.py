@@ -345,6 +345,14 @@ def test_what_engine_a_is_expected_to_use() -> None:
     assert [usage.tokens for usage in openai.building] == [500]
     assert list(openai.query) == [Usage("openai:m", calls=1, tokens=15)]
     assert estimate(HybridSettings(embedder="openai:m", legs=("bm25",)), documents, queries) is None
+    settings = HybridSettings(reranker="llm:m", rerank_candidates=35, chunk_words=100, chunk_overlap=0)
+    listwise = estimate(settings, documents, queries)
+    assert listwise is not None
+    [of] = listwise.query
+    # Windows of 20 that slide by 10 over 35: 16 to 35, 6 to 25, 1 to 15. An order of 20 is some 40 tokens.
+    assert (of.service, of.calls, of.completion_tokens) == ("llm:m", 3, 120)
+    # Each window: 20 passages of 100 words of 5 characters, the question of 60, and what stands around them.
+    assert 3 * (20 * 500 + 60) / 4 < of.tokens < 3 * (20 * 500 + 60 + 20 * 100 + 2000) / 4
 
 
 @pytest.fixture

@@ -237,6 +237,7 @@ def _open(paths: Sequence[Path], test_set: TestSet, baselines: Sequence[Path] = 
     """
     from kbeval.errors import KbevalError
     from kbeval.evaluation.comparison import RunSource
+    from kbeval.evaluation.partial import require_whole
     from kbeval.evaluation.provenance import check_provenance
     from kbeval.formats.sidecar import read_sidecar, sidecar_path
     from kbeval.formats.trec import run_name, run_names
@@ -249,6 +250,7 @@ def _open(paths: Sequence[Path], test_set: TestSet, baselines: Sequence[Path] = 
     ]
     if problems := check_provenance(sources, test_set, force=True):
         raise KbevalError(f"{problems[0]}: what was measured on other data can be held to nothing; run it again")
+    require_whole(sources)
     return sources
 
 

@@ -42,6 +42,7 @@ def evaluate(
     from kbeval.cli.engines import chosen_engines
     from kbeval.cli.run import show_times, warn_of
     from kbeval.config import load_project
+    from kbeval.evaluation.partial import how_partial
     from kbeval.evaluation.test_set import from_dataset
     from kbeval.formats.dataset import write_dataset
     from kbeval.history import revision_of
@@ -104,7 +105,8 @@ def evaluate(
     written += [path for one in finished for path in (one.path, one.path.with_suffix(".json"))]
     written += write_results(comparison, target / "results")
     if revision is not None:
-        record_runs(store_of(project, target), sources, test_set, metrics, revision)
+        whole = [source for source in sources if how_partial(source.sidecar) is None]
+        record_runs(store_of(project, target), whole, test_set, metrics, revision)
     show(comparison, Format.TABLE)
     show_times(finished)
     typer.echo("")

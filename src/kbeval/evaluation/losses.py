@@ -20,7 +20,7 @@ FATES: tuple[Fate, ...] = (
     "below the cut",
     "not known",
 )
-LEGS = ("lexical", "vector")
+LEGS = ("lexical", "fulltext", "vector")
 CUT = 10
 """How many documents count as returned, where the primary metric has no cut of its own."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kbeval.evaluation.default_metrics import choose_metrics
 from kbeval.evaluation.gates import measure_runs, read_margins, read_targets
+from kbeval.evaluation.partial import require_whole
 from kbeval.formats.sidecar import sidecar_path
 from kbeval.formats.trec import run_name
 from kbeval.history.entry import entry_of, run_key
@@ -52,7 +53,11 @@ def record_runs(
 
     Returns:
         How many were new: a run that is recorded already is left as it is.
+
+    Raises:
+        KbevalError: a run was not asked every question: in a trend it would be a false drop.
     """
+    require_whole(sources)
     when = datetime.now(UTC).isoformat(timespec="seconds")
     entries = [
         entry_of(measured, key_of(source, test_set), test_set, revision, when)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 CHARACTERS_A_TOKEN = 4
 """What OpenAI says of English text; other tokenizers and languages take more tokens."""
 
+TOKENS_A_NUMBER = 2
+"""A number of an order, and the comma after it."""
+
 _DOCUMENTS_A_UNIT = 100  # https://docs.cohere.com/docs/rerank-overview: a search unit is a query with up to so many
 _CHUNKS_A_REQUEST = 128
 
@@ -39,4 +42,25 @@ def estimate(
     if settings.reranker.startswith("cohere:"):
         units = math.ceil(settings.rerank_candidates / _DOCUMENTS_A_UNIT)
         query.append(Usage(settings.reranker, calls=1, rerank_units=units))
+    if settings.reranker.startswith("llm:"):
+        query.append(_listwise(settings, documents, queries))
     return Estimate(building, query) if query else None
+
+
+def _listwise(settings: HybridSettings, documents: Sequence[Document], queries: Sequence[LabelledQuery]) -> Usage:
+    """Windows over the candidates, each with its instructions, its question and its passages at their full length."""
+    from kbeval.engines.components.llm_ranker import STEP, WINDOW, messages
+
+    windows = 1 + max(0, math.ceil((settings.rerank_candidates - WINDOW) / STEP))
+    passages = min(settings.rerank_candidates, WINDOW)
+    words = sum(len(document.text.split()) for document in documents)
+    a_word = sum(len(document.text) for document in documents) / max(words, 1)
+    asked = sum(len(each.text) for each in queries) / max(len(queries), 1)
+    around = sum(len(message["content"]) for message in messages("", [""] * passages))
+    sent = around + asked + passages * settings.chunk_words * a_word
+    return Usage(
+        settings.reranker,
+        calls=windows,
+        tokens=math.ceil(windows * sent / CHARACTERS_A_TOKEN),
+        completion_tokens=windows * passages * TOKENS_A_NUMBER,
+    )

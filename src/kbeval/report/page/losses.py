@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kbeval.evaluation.comparison import Comparison, RunResult
 
 REASONS = {
+    "not asked": "not asked",
     "error": "engine error",
     "empty": "nothing returned",
     "no gold": "no relevant document is known",
@@ -139,8 +140,12 @@ def _flags(
     test_set = comparison.test_set
     returned = {name for names in lists for name in names}
     missing = set(run.missing)
+    asked = None if run.asked is None else set(run.asked.tolist())
     flags = []
     for index, (query, rank) in enumerate(zip(test_set.queries, run.first_ranks.tolist(), strict=True)):
+        if asked is not None and index not in asked:
+            flags.append(BIT["not asked"])
+            continue
         if query in run.errors:
             flags.append(BIT["error"])
             continue
