@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kbeval.evaluation.comparison import Comparison, RunResult
 
 REASONS = {
-    "not asked": "not asked",
     "error": "engine error",
     "empty": "nothing returned",
     "no gold": "no relevant document is known",
@@ -31,6 +30,7 @@ REASONS = {
     "unjudged": "beaten by an unjudged document",
     "judged": "beaten by a document judged not relevant",
     "tie": "tied with the document above",
+    "not asked": "not asked",
 }
 """In the order in which they are shown; a reason's bit is 1 << its place."""
 
