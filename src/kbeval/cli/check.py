@@ -237,8 +237,7 @@ def _open(paths: Sequence[Path], test_set: TestSet, baselines: Sequence[Path] = 
     """
     from kbeval.errors import KbevalError
     from kbeval.evaluation.comparison import RunSource
-    from kbeval.evaluation.partial import require_whole
-    from kbeval.evaluation.provenance import check_provenance
+    from kbeval.evaluation.provenance import check_provenance, require_whole
     from kbeval.formats.sidecar import read_sidecar, sidecar_path
     from kbeval.formats.trec import run_name, run_names
 

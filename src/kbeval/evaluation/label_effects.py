@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import polars as pl
+
+from kbeval.evaluation.verdicts import taken_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kbeval.evaluation.test_set import TestSet
-    from kbeval.evaluation.verdicts import Verdict, Word
+    from kbeval.evaluation.verdicts import Verdict
     from kbeval.model import LabelledQuery
-
-Reason = Literal["added gold", "unpooled", "not asked"]
 
 UNPOOLED_GAP = 0.05
 """By how much judged@10 of a run outside the pool may lie below its rival's."""
-
-
-@dataclass(frozen=True, slots=True)
-class TakenBack:
-    """Why a verdict became ``cannot tell``.
-
-    Attributes:
-        word, leader: what it was.
-        why: ``added gold``: without the gold that labels added it would be another. ``unpooled``: a run outside the
-            pool has too few of its documents judged. ``not asked``: a run was not asked every question.
-        detail: the verdict without added gold, or the name of the run.
-    """
-
-    word: Word
-    leader: str | None
-    why: Reason
-    detail: str
 
 
 def without_added(test_set: TestSet) -> TestSet | None:
@@ -96,18 +79,6 @@ def held_against_pool(
 def _side(verdict: Verdict) -> str:
     """Which engine leads, or the word for why none does."""
     return verdict.leader or verdict.word
-
-
-def taken_back(verdict: Verdict, why: Reason, detail: str) -> Verdict:
-    """The verdict made ``cannot tell``, with what it was and why it is not."""
-    return replace(
-        verdict,
-        word="cannot tell",
-        leader=None,
-        leads={},
-        detectable=verdict.overall.mdd,
-        taken_back=TakenBack(verdict.word, verdict.leader, why, detail),
-    )
 
 
 def _written_from(query: LabelledQuery) -> set[str]:

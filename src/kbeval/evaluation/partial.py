@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbeval.errors import KbevalError
-from kbeval.evaluation.label_effects import taken_back
+from kbeval.evaluation.verdicts import taken_back
 from kbeval.formats.sidecar import NOT_ASKED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from kbeval.evaluation.comparison import RunSource
     from kbeval.evaluation.statistics import PairStatistics
     from kbeval.evaluation.verdicts import Verdict
     from kbeval.formats.sidecar import Sidecar
@@ -80,14 +78,3 @@ def how_partial(sidecar: Sidecar | None) -> str | None:
         count = sum(error.startswith(NOT_ASKED) for error in sidecar.errors.values())
         words.append(f"incomplete: {sidecar.incomplete}; {count} questions were not asked")
     return "; ".join(words) or None
-
-
-def require_whole(sources: Iterable[RunSource]) -> None:
-    """Refuses runs that were not asked every question: as whole ones they would say something about the engine.
-
-    Raises:
-        KbevalError: naming the first one.
-    """
-    for source in sources:
-        if (words := how_partial(source.sidecar)) is not None:
-            raise KbevalError(f"run {source.name}: expected a run that was asked every question, found {words}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbeval.errors import KbevalError
+from kbeval.evaluation.partial import how_partial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from kbeval.evaluation.comparison import RunSource
     from kbeval.evaluation.test_set import TestSet
@@ -38,3 +39,14 @@ def check_provenance(sources: Sequence[RunSource], test_set: TestSet, *, force: 
     if problems and not force:
         raise KbevalError(f"{problems[0]}; run it again, or compare all the same with --force")
     return problems
+
+
+def require_whole(sources: Iterable[RunSource]) -> None:
+    """Refuses runs that were not asked every question: as whole ones they would say something about the engine.
+
+    Raises:
+        KbevalError: naming the first one.
+    """
+    for source in sources:
+        if (words := how_partial(source.sidecar)) is not None:
+            raise KbevalError(f"run {source.name}: expected a run that was asked every question, found {words}")

@@ -17,7 +17,7 @@ leaves open are taken here:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from kbeval.evaluation.label_effects import TakenBack
 
 Side = Literal["a", "b"]
 Word = Literal["in every style", "on average", "depends", "cannot tell", "identical", "significant"]
+Reason = Literal["added gold", "unpooled", "not asked"]
 
 MIN_INFORMATIVE = 10
 """Non-zero cluster differences below which a style is uninformative."""
@@ -65,6 +65,23 @@ class TextCheck:
     delta: float | None
     outcome: Literal["agrees", "contradicts", "no such questions"]
     overruled: Word | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """Why a verdict became ``cannot tell``.
+
+    Attributes:
+        word, leader: what it was.
+        why: ``added gold``: without the gold that labels added it would be another. ``unpooled``: a run outside the
+            pool has too few of its documents judged. ``not asked``: a run was not asked every question.
+        detail: the verdict without added gold, or the name of the run.
+    """
+
+    word: Word
+    leader: str | None
+    why: Reason
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +199,18 @@ def verdict(
         crossing=crossing,
         detectable=overall.mdd if word == "cannot tell" else None,
         text_check=text_check,
+    )
+
+
+def taken_back(verdict: Verdict, why: Reason, detail: str) -> Verdict:
+    """The verdict made ``cannot tell``, with what it was and why it is not."""
+    return replace(
+        verdict,
+        word="cannot tell",
+        leader=None,
+        leads={},
+        detectable=verdict.overall.mdd,
+        taken_back=TakenBack(verdict.word, verdict.leader, why, detail),
     )
 
 

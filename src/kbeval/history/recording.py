@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kbeval.evaluation.default_metrics import choose_metrics
 from kbeval.evaluation.gates import measure_runs, read_margins, read_targets
-from kbeval.evaluation.partial import require_whole
+from kbeval.evaluation.provenance import require_whole
 from kbeval.formats.sidecar import sidecar_path
 from kbeval.formats.trec import run_name
 from kbeval.history.entry import entry_of, run_key

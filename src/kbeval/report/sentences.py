@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kbeval.evaluation.comparison import Comparison, PairResult, RunResult
-    from kbeval.evaluation.label_effects import TakenBack
     from kbeval.evaluation.partial import AskedByBoth
     from kbeval.evaluation.statistics import PairStatistics
+    from kbeval.evaluation.verdicts import TakenBack
 
 LARGEST_LISTED = 8
 
