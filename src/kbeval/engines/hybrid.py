@@ -103,6 +103,11 @@ class HybridSettings(EngineSettings):
     chunk_words: int = Field(default=DEFAULT_WORDS, ge=1)
     chunk_overlap: int = Field(default=DEFAULT_OVERLAP, ge=0)
 
+    @field_validator("fusion_top_k", "top_n", "score_threshold", mode="before")
+    @classmethod
+    def _none(cls, value: object) -> object:
+        return None if value == "none" else value  # neither TOML nor a command line can say it otherwise
+
     @field_validator("legs", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
