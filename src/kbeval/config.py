@@ -188,6 +188,28 @@ class Price(_Table):
     per_thousand_rerank_units: float = Field(default=0.0, ge=0)
 
 
+class SweepSettings(_Table):
+    """What ``kbeval sweep`` tries. Its options override these.
+
+    Attributes:
+        engine: the name of an ``[engines.NAME]`` table, or a type; the first configured engine where it is not set.
+        grid: for each setting of that engine the values that are tried.
+        sample: how many combinations are drawn; 0 for all.
+        seed: of the draw, and of the cut into dev and held-out questions.
+        metric: that a configuration is picked by; ``[compare] primary`` where it is not set.
+        dev: the share of the questions that it is picked on.
+        cache: the file that stages are remembered in.
+    """
+
+    engine: str | None = Field(default=None, min_length=1)
+    grid: dict[str, list[Any]] = {}
+    sample: int = Field(default=0, ge=0)
+    seed: int = 0
+    metric: str | None = Field(default=None, min_length=1)
+    dev: float = Field(default=0.5, gt=0, lt=1)
+    cache: str = Field(default=".kbeval/stages.sqlite", min_length=1)
+
+
 class Settings(_Table):
     """Everything that kbeval.toml can hold. Every key has a default but the targets."""
 
@@ -202,6 +224,7 @@ class Settings(_Table):
     prices: dict[str, Price] = {}
     check: CheckSettings = CheckSettings()
     history: HistorySettings = HistorySettings()
+    sweep: SweepSettings = SweepSettings()
     engines: dict[str, dict[str, Any]] = DEFAULT_ENGINES
     targets: dict[str, _Number] = {}
     margins: dict[str, _Number] = {}

@@ -30,6 +30,7 @@ from kbeval.cli import (
     judge,
     review,
     run,
+    sweep,
     twins,
 )
 from kbeval.errors import KbevalError
@@ -60,6 +61,7 @@ app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("check")(check.check)
 app.command("evaluate")(evaluate.evaluate)
+app.command("sweep")(sweep.sweep)
 app.add_typer(history.app, name="history")
 app.command("trend")(history.trend)
 app.command("doctor")(doctor.doctor)

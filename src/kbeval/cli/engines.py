@@ -6,16 +6,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from kbeval.config import Project
     from kbeval.engines.registry import EnginePlan
 
 
 def chosen_engines(
-    project: Project, specs: list[str] | None, presets: list[str] | None, assignments: list[str] | None
+    project: Project,
+    specs: list[str] | None,
+    presets: list[str] | None,
+    assignments: list[str] | None,
+    overrides: Mapping[str, Any] | None = None,
 ) -> list[EnginePlan]:
     """The engines asked for; every configured one where none is.
 
     A reranker ``llm:MODEL`` without an address of its own asks the server of ``[llm]``.
+
+    Args:
+        overrides: settings that replace those of each of them, after ``assignments``.
 
     Raises:
         KbevalError: an unknown engine, preset, type, key or value, or the same name twice.
@@ -27,7 +37,8 @@ def chosen_engines(
     asked, tables = with_presets(presets or [], project.settings.engines)
     wanted = [*(specs or []), *asked]
     names = list(named_tables(wanted, tables))
-    plans = plan_engines(wanted, tables, parse_assignments(assignments or [], names))
+    assigned = parse_assignments(assignments or [], names)
+    plans = plan_engines(wanted, tables, {name: {**assigned[name], **(overrides or {})} for name in names})
     address = project.settings.llm.base_url
     return [
         replace(plan, settings=plan.settings.model_copy(update={"reranker_base_url": address}))

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from kbeval.corpus.chunking import DEFAULT_OVERLAP, DEFAULT_WORDS, Chunker
 from kbeval.engines.base import Answer, Engine, EngineSettings, Estimate
-from kbeval.engines.metering import Meter, metering
+from kbeval.engines.components.answering import STAGE, Parts, answered, timed_stage
+from kbeval.engines.metering import heard, metering
 from kbeval.errors import KbevalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from haystack import Document as Chunk
     from haystack import Pipeline
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 Leg = Literal["bm25", "fulltext", "vector"]
 
 _RERANKER_ADDRESS = {"cohere": "KBEVAL_COHERE_BASE_URL", "llm": "KBEVAL_LLM_BASE_URL"}
-_STAGE = {"bm25": "lexical", "fulltext": "fulltext", "vector": "vector"}
 
 
 class HybridSettings(EngineSettings):
@@ -45,7 +44,7 @@ class HybridSettings(EngineSettings):
 
     Attributes:
         legs: which searches are fused: ``bm25``, ``fulltext`` (Postgres' own, any of the words), ``vector``; one of
-            them alone is searched alone. A string is split at commas.
+            them alone is searched alone. A string is split at commas or plus signs.
         embedder: ``wordllama``, ``openai:MODEL`` for any OpenAI-compatible server, or ``sentence-transformers:MODEL``,
             where MODEL is a name on the Hugging Face hub or a folder.
         embedder_base_url: where that server is; ``KBEVAL_EMBED_BASE_URL`` overrides it.
@@ -62,6 +61,10 @@ class HybridSettings(EngineSettings):
         reranker_base_url: where the reranker's API is; ``KBEVAL_COHERE_BASE_URL`` or ``KBEVAL_LLM_BASE_URL`` override
             it.
         rerank_candidates: chunks that go to the reranker; the others follow behind in their order.
+        top_n: documents that are returned at most, however many are asked for: another cut on purpose.
+        score_threshold: documents with a lower score are not returned, so that nothing is where none reaches it. A
+            reranker's score, or that of a leg alone, may bear it; fused scores and an ``llm:`` reranker's say no more
+            than a rank.
         timeout_s: seconds without a sign of a server after which a request to it is given up.
         retries: how often a request is repeated that may be: ``retries = 2`` means three requests at most.
         device: what models on this machine run on (``cpu``, ``cuda``, ``mps``); the best there is where it is not set.
@@ -88,6 +91,8 @@ class HybridSettings(EngineSettings):
     reranker: str = "none"
     reranker_base_url: str | None = None
     rerank_candidates: int = Field(default=20, ge=1, le=1000)  # Cohere takes no more in one request
+    top_n: int | None = Field(default=None, ge=1)
+    score_threshold: float | None = Field(default=None, allow_inf_nan=False)
     timeout_s: float = Field(default=30.0, gt=0)
     retries: int = Field(default=2, ge=0)
     device: str | None = None
@@ -98,10 +103,15 @@ class HybridSettings(EngineSettings):
     chunk_words: int = Field(default=DEFAULT_WORDS, ge=1)
     chunk_overlap: int = Field(default=DEFAULT_OVERLAP, ge=0)
 
+    @field_validator("fusion_top_k", "top_n", "score_threshold", mode="before")
+    @classmethod
+    def _none(cls, value: object) -> object:
+        return None if value == "none" else value  # neither TOML nor a command line can say it otherwise
+
     @field_validator("legs", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
-        return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        return [part.strip() for part in value.replace("+", ",").split(",")] if isinstance(value, str) else value
 
     @field_validator("legs")
     @classmethod
@@ -157,6 +167,11 @@ class HybridEngine(Engine):
             and recall is None
         )
         self._searching = threading.Lock()
+        self._parts = Parts(
+            fusion=self._component("fusion") if len(settings.legs) > 1 else None,
+            head=self._component("head") if reranker else None,
+            behind=self._component("reranked") if reranker else None,
+        )
 
     @classmethod
     def estimate(
@@ -176,47 +191,36 @@ class HybridEngine(Engine):
                 none, or a key that is not in the environment; later, where a remote embedder does not
                 answer.
         """
-        settings = _with_environment(settings)
-        from kbeval.engines.components.chunks import build_chunk_table
-        from kbeval.engines.components.embedders import make_embedder
+        settings = with_environment(settings)
+        reranker = make_reranker_of(settings, context.root)
+        return cls.over(settings, context, make_embedder_of(settings, context.root), reranker)
+
+    @classmethod
+    def over(
+        cls,
+        settings: HybridSettings,
+        context: BuildContext,
+        embedder: Embedder | None,
+        reranker: Reranker | None,
+        chunks: Sequence[Chunk] | None = None,
+    ) -> HybridEngine:
+        """The engine with an embedder and a reranker that are at hand, and the chunks where they are cut already.
+
+        Args:
+            settings: those of :func:`with_environment`.
+
+        Raises:
+            KbevalError: where a remote embedder does not answer, or the database fails.
+        """
+        from kbeval.engines.components.chunks import haystack_chunks, load_chunks
         from kbeval.engines.components.pipeline import build_pipeline
-        from kbeval.engines.components.rerankers import make_reranker
         from kbeval.engines.components.services import ServiceError
 
-        local: dict[str, Any] = {
-            "root": context.root,
-            "batch_size": settings.batch_size,
-            "trust_remote_code": settings.trust_remote_code,
-            "device": settings.device,
-        }
-        reranker = make_reranker(
-            settings.reranker,
-            base_url=settings.reranker_base_url,
-            top_k=settings.rerank_candidates,
-            timeout_s=settings.timeout_s,
-            retries=settings.retries,
-            **local,
-        )
-        embedder = None
-        if "vector" in settings.legs:
-            embedder = make_embedder(
-                settings.embedder,
-                base_url=settings.embedder_base_url,
-                timeout_s=settings.timeout_s,
-                retries=settings.retries,
-                query_prefix=settings.query_prefix,
-                document_prefix=settings.document_prefix,
-                **local,
-            )
         try:
-            table = build_chunk_table(
-                context.documents,
-                words=settings.chunk_words,
-                overlap=settings.chunk_overlap,
-                chunker=settings.chunker,
-                heading_path=settings.heading_path,
+            table = load_chunks(
+                list(haystack_chunks(context.documents, **cutting(settings))) if chunks is None else chunks,
                 embedder=embedder,
-                embedder_address=_address(settings, embedder) if embedder else "",
+                embedder_address=embedder_address(settings, embedder) if embedder else "",
                 store=context.store(),
                 progress=context.progress,
             )
@@ -256,43 +260,41 @@ class HybridEngine(Engine):
             DocumentStoreError: where the database does not answer.
         """
         with metering() as meter:
-            hits, stages, seconds = self._ranked(query, k, meter)
+            ranked = answered(self._settings, self, self._parts, self._table.document_of, query, k)
         return Answer(
-            hits=hits,
-            stages=stages,
-            seconds=seconds,
+            hits=ranked.hits,
+            stages=ranked.stages,
+            seconds=ranked.seconds,
             retries=meter.retries,
             waited=meter.waited,
             usage=meter.usage,
         )
 
-    def _ranked(
-        self, query: str, k: int, meter: Meter
-    ) -> tuple[list[tuple[str, float]], dict[str, list[str]], dict[str, float]]:
-        """The hits, each stage's order of documents, and each stage's seconds."""
-        seconds: dict[str, float] = {}
-        embedding = None
-        if self._embedder is not None:
-            with _timed(seconds, "embed", meter):
-                embedding = self._embedder.embed_query(query)
-        candidates = self._settings.candidates
-        while True:
-            with self._searching:
-                legs = {leg: self._search(leg, query, embedding, candidates, seconds) for leg in self._settings.legs}
-            chunks = self._fuse(list(legs.values()), seconds)
-            cut = self._settings.fusion_top_k is not None and len(chunks) >= self._settings.fusion_top_k
-            exhausted = all(len(found) < candidates for found in legs.values())
-            if cut or exhausted or len(self._documents(chunks)) >= k:
-                break
-            candidates *= 2
-        stages = {_STAGE[leg]: list(self._documents(found)) for leg, found in legs.items()}
-        if len(legs) > 1:
-            stages["fusion"] = list(self._documents(chunks))
-        if self._reranker:
-            with _timed(seconds, "rerank", meter):
-                chunks = self._rerank(query, chunks)
-            stages["rerank"] = list(self._documents(chunks))
-        return list(self._documents(chunks).items())[:k], stages, seconds
+    def embed(self, query: str, seconds: dict[str, float]) -> list[float] | None:
+        """The vector of a question, as :class:`~kbeval.engines.components.answering.Stages` asks for it."""
+        if self._embedder is None:
+            return None
+        with timed_stage(seconds, "embed", heard()):
+            return self._embedder.embed_query(query)
+
+    def search(
+        self, leg: Leg, query: str, embedding: list[float] | None, count: int, seconds: dict[str, float]
+    ) -> list[Chunk]:
+        """The first ``count`` chunks of a leg; the searches share a connection, and take turns."""
+        with self._searching, timed_stage(seconds, STAGE[leg]):
+            if leg != "vector":
+                return _documents_of(self._component(STAGE[leg]).run(query=query, top_k=count))
+            if embedding is None:
+                return []
+            found = self._component("vector").run(query_embedding=embedding, top_k=count)
+            if self._recall and count == self._settings.candidates:
+                self._recall.observe(query, embedding, found["documents"])
+            return _documents_of(self._component("vector_order").run(documents=found["documents"]))
+
+    def rerank(self, query: str, chunks: list[Chunk], seconds: dict[str, float]) -> list[Chunk]:
+        """The chunks in the reranker's order."""
+        with timed_stage(seconds, "rerank", heard()):
+            return _documents_of(self._component("reranker").run(query=query, documents=chunks))
 
     def configuration(self) -> dict[str, Any]:
         """The settings, with the prefixes that are in force and what else is known of a model on this machine."""
@@ -325,38 +327,6 @@ class HybridEngine(Engine):
         if self._recall is not None:
             self._component("vector").document_store.close()
 
-    def _search(
-        self, leg: Leg, query: str, embedding: list[float] | None, candidates: int, seconds: dict[str, float]
-    ) -> list[Chunk]:
-        with _timed(seconds, _STAGE[leg]):
-            if leg != "vector":
-                return _documents_of(self._component(_STAGE[leg]).run(query=query, top_k=candidates))
-            if embedding is None:
-                return []
-            found = self._component("vector").run(query_embedding=embedding, top_k=candidates)
-            if self._recall and candidates == self._settings.candidates:
-                self._recall.observe(query, embedding, found["documents"])
-            return _documents_of(self._component("vector_order").run(documents=found["documents"]))
-
-    def _fuse(self, legs: list[list[Chunk]], seconds: dict[str, float]) -> list[Chunk]:
-        if len(legs) == 1:
-            return legs[0]
-        with _timed(seconds, "fusion"):
-            return _documents_of(self._component("fusion").run(documents=legs))
-
-    def _rerank(self, query: str, chunks: list[Chunk]) -> list[Chunk]:
-        parts = self._component("head").run(documents=chunks)
-        ranked = self._component("reranker").run(query=query, documents=parts["head"])
-        return _documents_of(self._component("reranked").run(head=ranked["documents"], rest=parts["rest"]))
-
-    def _documents(self, chunks: Sequence[Chunk]) -> dict[str, float]:
-        """Document ids with the score of their best chunk, in the order of their best chunks."""
-        document_of = self._table.document_of
-        documents: dict[str, float] = {}
-        for chunk in chunks:
-            documents.setdefault(document_of[chunk.id], chunk.score or 0.0)
-        return documents
-
     def _component(self, name: str) -> Any:
         return self.pipeline.get_component(name)
 
@@ -365,7 +335,7 @@ def _documents_of(output: dict[str, list[Chunk]]) -> list[Chunk]:
     return output["documents"]
 
 
-def _with_environment(settings: HybridSettings) -> HybridSettings:
+def with_environment(settings: HybridSettings) -> HybridSettings:
     """The settings with the addresses that the environment overrides, of those servers that are used."""
     overrides = {}
     if settings.embedder.startswith("openai:"):
@@ -376,20 +346,62 @@ def _with_environment(settings: HybridSettings) -> HybridSettings:
     return settings.model_copy(update={key: value for key, value in overrides.items() if value})
 
 
-def _address(settings: HybridSettings, embedder: Embedder) -> str:
+def make_embedder_of(settings: HybridSettings, root: Path) -> Embedder | None:
+    """The embedder of the settings, None without a vector leg.
+
+    Raises:
+        KbevalError: it is not known, lacks its key, or cannot be loaded.
+    """
+    from kbeval.engines.components.embedders import make_embedder
+
+    if "vector" not in settings.legs:
+        return None
+    return make_embedder(
+        settings.embedder,
+        base_url=settings.embedder_base_url,
+        query_prefix=settings.query_prefix,
+        document_prefix=settings.document_prefix,
+        **_service(settings, root),
+    )
+
+
+def make_reranker_of(settings: HybridSettings, root: Path) -> Reranker | None:
+    """The reranker of the settings, None for ``none``.
+
+    Raises:
+        KbevalError: it is not known, lacks its key, or cannot be loaded.
+    """
+    from kbeval.engines.components.rerankers import make_reranker
+
+    return make_reranker(
+        settings.reranker,
+        base_url=settings.reranker_base_url,
+        top_k=settings.rerank_candidates,
+        **_service(settings, root),
+    )
+
+
+def _service(settings: HybridSettings, root: Path) -> dict[str, Any]:
+    return {
+        "timeout_s": settings.timeout_s,
+        "retries": settings.retries,
+        "root": root,
+        "batch_size": settings.batch_size,
+        "trust_remote_code": settings.trust_remote_code,
+        "device": settings.device,
+    }
+
+
+def cutting(settings: HybridSettings) -> dict[str, Any]:
+    """How the corpus is cut, as the arguments of ``haystack_chunks``."""
+    return {
+        "words": settings.chunk_words,
+        "overlap": settings.chunk_overlap,
+        "chunker": settings.chunker,
+        "heading_path": settings.heading_path,
+    }
+
+
+def embedder_address(settings: HybridSettings, embedder: Embedder) -> str:
     """What besides the embedder's name decides about the chunks' vectors."""
     return repr((settings.embedder_base_url, embedder.document_prefix, settings.trust_remote_code))
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], stage: str, meter: Meter | None = None) -> Iterator[None]:
-    """Adds the block's wall time to its stage's, which is several blocks' where candidates are doubled.
-
-    Pauses before a repeated request, which ``meter`` hears of, are none of it.
-    """
-    started, waited = time.perf_counter(), meter.waited if meter else 0.0
-    try:
-        yield
-    finally:
-        pauses = meter.waited - waited if meter else 0.0
-        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - started - pauses

@@ -61,6 +61,11 @@ def metering() -> Iterator[Meter]:
         _here.meter = outer
 
 
+def heard() -> Meter | None:
+    """Who listens in this thread."""
+    return _here.meter
+
+
 def used(usage: Usage) -> None:
     """A service gave an answer that took this."""
     if _here.meter is not None:

@@ -40,6 +40,10 @@ _NAMED_SPEC = re.compile(r"(?P<name>[^=:]+)=(?P<spec>.+)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
+class CombinationError(KbevalError):
+    """Settings of which each is right by itself, and that do not go together."""
+
+
 @dataclass(frozen=True)
 class EnginePlan:
     """An engine that was asked for: its name, its validated settings, and how to build it.
@@ -157,5 +161,6 @@ def _plan(name: str, table: Mapping[str, Any], root: Path | None) -> EnginePlan:
         settings = settings_class.model_validate(options)
     except ValidationError as error:
         words = explain(error, settings_class)
-        raise KbevalError(f"[engines.{name}]: expected {words['expected']}, found {words['found']}") from None
+        kind_of_error = KbevalError if error.errors(include_url=False)[0]["loc"] else CombinationError
+        raise kind_of_error(f"[engines.{name}]: expected {words['expected']}, found {words['found']}") from None
     return EnginePlan(name=name, settings=settings, engine_class=factory, root=root)

@@ -80,7 +80,23 @@ def build_chunk_table(
         ServiceError: where a remote embedder fails. The table is then left empty.
         KbevalError: where the database fails.
     """
-    chunks = list(haystack_chunks(documents, words=words, overlap=overlap, chunker=chunker, heading_path=heading_path))
+    cut = haystack_chunks(documents, words=words, overlap=overlap, chunker=chunker, heading_path=heading_path)
+    return load_chunks(list(cut), embedder=embedder, embedder_address=embedder_address, store=store, progress=progress)
+
+
+def load_chunks(
+    chunks: Sequence[HaystackDocument],
+    *,
+    embedder: Embedder | None,
+    embedder_address: str,
+    store: Store,
+    progress: Progress,
+) -> ChunkTable:
+    """Embeds chunks that are cut already and loads them; otherwise as :func:`build_chunk_table`.
+
+    Args:
+        chunks: what :func:`haystack_chunks` gives, in its order.
+    """
     dimension = embedder.dimension() if embedder else 1
     table = "chunks_" + _fingerprint(embedder.name if embedder else "", embedder_address, dimension, chunks)
     document_store = BinaryPgvectorDocumentStore(
