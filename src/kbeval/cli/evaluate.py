@@ -25,6 +25,8 @@ def evaluate(
     concurrency: options.Concurrency = None,
     timeout: options.Timeout = None,
     max_failures: options.MaxFailures = None,
+    workers: options.Processes = None,
+    scheduler: options.Scheduler = None,
     limit: options.Limit = None,
     resume: options.Resume = False,
     max_cost: options.MaxCost = None,
@@ -40,6 +42,7 @@ def evaluate(
     """Exports the data set, runs every configured engine on it, and compares them."""
     from kbeval.cli.compare import Format, compare_sources, open_runs, show
     from kbeval.cli.engines import chosen_engines
+    from kbeval.cli.processes import other_processes
     from kbeval.cli.run import show_times, warn_of
     from kbeval.config import load_project
     from kbeval.evaluation.partial import how_partial
@@ -76,28 +79,30 @@ def evaluate(
             layout="plain" if out else "project",
             escape_ids=escape_ids,
         )
-    finished = run_engines(
-        plans,
-        data,
-        target / "runs",
-        root=project.root,
-        k=k,
-        level=level,
-        dsn=dsn or project.settings.store.dsn,
-        progress=on_standard_error(),
-        escape_ids=escape_ids,
-        policy=policy_of(
-            project.settings.run,
-            project.settings.prices,
-            concurrency=concurrency,
-            timeout_s=timeout,
-            max_failures_in_a_row=max_failures,
-            max_cost=max_cost,
-            resume=resume,
-            limit=limit,
-        ),
-        say=options.say,
-    )
+    with other_processes(workers, scheduler, concurrency) as others:
+        finished = run_engines(
+            plans,
+            data,
+            target / "runs",
+            root=project.root,
+            k=k,
+            level=level,
+            dsn=dsn or project.settings.store.dsn,
+            progress=on_standard_error(),
+            escape_ids=escape_ids,
+            policy=policy_of(
+                project.settings.run,
+                project.settings.prices,
+                concurrency=concurrency,
+                timeout_s=timeout,
+                max_failures_in_a_row=max_failures,
+                max_cost=max_cost,
+                resume=resume,
+                limit=limit,
+            ),
+            say=options.say,
+            workers=others,
+        )
     warn_of(finished)
     test_set = from_dataset(data, level=level)
     sources = open_runs([one.path for one in finished], test_set, force=False)

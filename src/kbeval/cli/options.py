@@ -84,6 +84,16 @@ def say(message: str) -> None:
     print(f"kbeval: {' '.join(message.split())}", file=sys.stderr)
 
 
+Processes = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, max=512, help="Embed and answer in N processes of this machine."),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="ADDRESS", help="Embed and answer on a Dask cluster: tcp://host:8786."),
+]
+
+
 def warn(message: str) -> None:
     """One warning, on standard error, where it does not mix with the answer."""
     print(f"kbeval: warning: {printable(' '.join(message.split()))}", file=sys.stderr)

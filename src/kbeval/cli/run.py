@@ -27,6 +27,8 @@ def run(
     concurrency: options.Concurrency = None,
     timeout: options.Timeout = None,
     max_failures: options.MaxFailures = None,
+    workers: options.Processes = None,
+    scheduler: options.Scheduler = None,
     limit: options.Limit = None,
     resume: options.Resume = False,
     max_cost: options.MaxCost = None,
@@ -37,6 +39,7 @@ def run(
 ) -> None:
     """Answers every question of the test set with each engine, and writes its run and the run's sidecar."""
     from kbeval.cli.engines import chosen_engines
+    from kbeval.cli.processes import other_processes
     from kbeval.config import load_project
     from kbeval.errors import KbevalError
     from kbeval.progress import on_standard_error
@@ -52,28 +55,30 @@ def run(
     data = open_dataset(project, dataset, split)
     for warning in data.warnings:
         options.warn(warning)
-    finished = run_engines(
-        plans,
-        data,
-        out or project.root / "runs",
-        root=project.root,
-        k=k,
-        level=level_of(project, data),
-        dsn=dsn or project.settings.store.dsn,
-        progress=on_standard_error(),
-        escape_ids=escape_ids,
-        policy=policy_of(
-            project.settings.run,
-            project.settings.prices,
-            concurrency=concurrency,
-            timeout_s=timeout,
-            max_failures_in_a_row=max_failures,
-            max_cost=max_cost,
-            resume=resume,
-            limit=limit,
-        ),
-        say=options.say,
-    )
+    with other_processes(workers, scheduler, concurrency) as others:
+        finished = run_engines(
+            plans,
+            data,
+            out or project.root / "runs",
+            root=project.root,
+            k=k,
+            level=level_of(project, data),
+            dsn=dsn or project.settings.store.dsn,
+            progress=on_standard_error(),
+            escape_ids=escape_ids,
+            policy=policy_of(
+                project.settings.run,
+                project.settings.prices,
+                concurrency=concurrency,
+                timeout_s=timeout,
+                max_failures_in_a_row=max_failures,
+                max_cost=max_cost,
+                resume=resume,
+                limit=limit,
+            ),
+            say=options.say,
+            workers=others,
+        )
     raise typer.Exit(report(finished))
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kbeval.model import Document, LabelledQuery
     from kbeval.progress import Progress
     from kbeval.store import Store
+    from kbeval.workers import Workers
 
 
 class EngineSettings(BaseModel):
@@ -153,12 +154,14 @@ class BuildContext:
             ``kb_documents`` rows loaded. It outlives the engine.
         progress: where long work reports to.
         root: the folder that relative paths in the configuration are relative to.
+        workers: other processes that take work; None where there are none.
     """
 
     documents: Sequence[Document]
     store: Callable[[], Store]
     progress: Progress
     root: Path
+    workers: Workers | None = None
 
 
 class Engine(ABC):

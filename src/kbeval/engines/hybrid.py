@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from kbeval.corpus.chunking import DEFAULT_OVERLAP, DEFAULT_WORDS, Chunker
-from kbeval.engines.base import Answer, Engine, EngineSettings, Estimate
+from kbeval.engines.base import Answer, Engine, EngineSettings, Estimate, Usage
 from kbeval.engines.components.answering import STAGE, Parts, answered, timed_stage
-from kbeval.engines.metering import heard, metering
+from kbeval.engines.metering import heard, metering, used
 from kbeval.errors import KbevalError
+from kbeval.workers import WorkerLostError, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from haystack import Document as Chunk
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from kbeval.engines.components.hnsw import NeighbourRecall
     from kbeval.engines.components.rerankers import Reranker
     from kbeval.model import Document, LabelledQuery
+    from kbeval.workers import Workers
 
 Leg = Literal["bm25", "fulltext", "vector"]
 
@@ -223,8 +226,9 @@ class HybridEngine(Engine):
                 embedder_address=embedder_address(settings, embedder) if embedder else "",
                 store=context.store(),
                 progress=context.progress,
+                elsewhere=_by(context.workers, settings, context.root) if context.workers else None,
             )
-        except ServiceError as error:
+        except (ServiceError, WorkerLostError) as error:
             raise KbevalError(str(error)) from error
         vectors, recall = None, None
         if settings.search == "hnsw":
@@ -309,9 +313,6 @@ class HybridEngine(Engine):
         counts = {"documents": len(set(self._table.document_of.values())), "chunks": len(self._table.chunks)}
         if self._table.without_vector is not None:
             counts["chunks_without_vector"] = self._table.without_vector
-        for kind in ("prompt", "completion"):
-            if (tokens := getattr(self._reranker, f"{kind}_tokens", None)) is not None:
-                counts[f"reranker_{kind}_tokens"] = tokens
         if self._recall:
             counts |= self._recall.counts()
         return counts
@@ -405,3 +406,35 @@ def cutting(settings: HybridSettings) -> dict[str, Any]:
 def embedder_address(settings: HybridSettings, embedder: Embedder) -> str:
     """What besides the embedder's name decides about the chunks' vectors."""
     return repr((settings.embedder_base_url, embedder.document_prefix, settings.trust_remote_code))
+
+
+def embed_elsewhere(settings: HybridSettings, root: Path, chunks: list[Chunk]) -> tuple[list[Chunk], tuple[Usage, ...]]:
+    """The chunks with their vectors, and what these took of paid services: a task for another process.
+
+    Raises:
+        ServiceError: where a remote embedder gives no usable answer.
+    """
+    embedder = _kept_embedder(settings, root)
+    assert embedder is not None
+    with metering() as meter:
+        return embedder.embed_chunks(chunks), meter.usage
+
+
+@lru_cache(maxsize=2)
+def _kept_embedder(settings: HybridSettings, root: Path) -> Embedder | None:
+    return make_embedder_of(settings, root)
+
+
+def _by(
+    workers: Workers, settings: HybridSettings, root: Path
+) -> Callable[[Iterable[list[Chunk]]], Iterator[list[Chunk]]]:
+    """Embeds batches by other processes."""
+
+    def embedded(batches: Iterable[list[Chunk]]) -> Iterator[list[Chunk]]:
+        arguments = ((settings, root, batch) for batch in batches)
+        for chunks, usage in in_order(workers, embed_elsewhere, arguments):
+            for of in usage:
+                used(of)
+            yield chunks
+
+    return embedded

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kbeval.model import LabelledQuery
     from kbeval.progress import Progress
     from kbeval.running.answers import Answers
+    from kbeval.running.elsewhere import Batches
 
 DRAIN_S = 5.0
 """How long answers on their way are waited for when the work is interrupted: they may have been paid for."""
@@ -128,6 +129,7 @@ def ask_all(
     answers: Answers | None = None,
     expected: Sequence[Usage] = (),
     spent: float = 0.0,
+    elsewhere: Callable[[float | None], Batches] | None = None,
 ) -> Outcomes:
     """Asks ``engine`` every query.
 
@@ -139,6 +141,7 @@ def ask_all(
         answers: where answers are kept as they come, and those of an earlier run are found.
         expected: what a query is expected to use, for ``policy.max_cost``.
         spent: what building the engine has cost.
+        elsewhere: makes, for a timeout, what asks the same engine in other processes; here it is asked without it.
     """
     kept = _recalled(queries, answers) if answers and policy.resume else {}
     ledger = Ledger(queries, kept, policy, expected=expected, spent=spent)
@@ -157,7 +160,12 @@ def ask_all(
     label = f"{name}: asking {len(waiting)} questions"
     # Whatever an engine prints must not mix with the answer. Once, for threads share the stream.
     with redirect_stdout(sys.stderr), progress.task(label, total=len(waiting)) as advance:
-        threads = Threads(ask_one, concurrency, timeout_s) if concurrency > 1 or timeout_s else None
+        threads: Threads | Batches | None = None
+        if elsewhere is not None:
+            threads = elsewhere(timeout_s)
+            concurrency = threads.slots
+        elif concurrency > 1 or timeout_s:
+            threads = Threads(ask_one, concurrency, timeout_s)
         began = None
         try:
             for place, outcome in _outcomes(waiting, ask_one, threads, ledger.may_start):
@@ -200,7 +208,7 @@ def _recalled(queries: Sequence[LabelledQuery], answers: Answers) -> dict[int, O
 def _outcomes(
     waiting: Sequence[tuple[int, LabelledQuery]],
     ask_one: Callable[[LabelledQuery], Outcome],
-    threads: Threads | None,
+    threads: Threads | Batches | None,
     may_start: Callable[[int], bool],
 ) -> Iterator[tuple[int, Outcome]]:
     """Each question's outcome as it comes: the first alone, the others one after another or side by side."""

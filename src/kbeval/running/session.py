@@ -16,6 +16,7 @@ from kbeval.errors import KbevalError
 from kbeval.formats.dataset import corpus_hash, queries_hash
 from kbeval.formats.ids import trec_ids
 from kbeval.running.answers import Answers
+from kbeval.running.elsewhere import Batches, Recipe, new_session
 from kbeval.running.policy import Policy
 from kbeval.running.runner import ask_all
 from kbeval.running.sample import sampled
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from kbeval.model import LabelledQuery
     from kbeval.progress import Progress
     from kbeval.running.runner import Outcomes
+    from kbeval.workers import Workers
 
 
 CLOSING_S = 5.0
@@ -94,6 +96,7 @@ def run_engines(
     escape_ids: bool = False,
     policy: Policy = Policy(),  # noqa: B008 - frozen
     say: Callable[[str], None] = lambda _: None,
+    workers: Workers | None = None,
 ) -> list[Finished]:
     """Builds each engine, asks it every query of the data set, and writes its run into ``folder``.
 
@@ -105,6 +108,7 @@ def run_engines(
 
     Args:
         say: told what a paid engine is expected to cost, before it starts.
+        workers: other processes that embed and are asked, in this one's place.
 
     Raises:
         KbevalError: among others, ``policy.max_cost`` is below what building an engine will cost, or cannot be kept.
@@ -121,7 +125,8 @@ def run_engines(
     finished = []
     with ExitStack() as stack:
         store = SharedStore(stack, dsn, dataset, progress)
-        context = BuildContext(documents=dataset.documents, store=store, progress=progress, root=root)
+        context = BuildContext(documents=dataset.documents, store=store, progress=progress, root=root, workers=workers)
+        session = new_session()
         for plan, estimate in zip(plans, estimates, strict=True):
             with ExitStack() as own:
                 began, others = time.perf_counter(), store.seconds
@@ -132,6 +137,7 @@ def run_engines(
                 answers = own.enter_context(
                     Answers(Answers.path_of(folder, plan.name), engine, documents_hash, k, paid=estimate is not None)
                 )
+                elsewhere = _elsewhere(workers, session, plan, context, k, policy) if workers else None
                 outcomes = ask_all(
                     engine,
                     plan.name,
@@ -143,6 +149,7 @@ def run_engines(
                     answers=answers,
                     expected=estimate.query if estimate else (),
                     spent=policy.cost(meter.usage),
+                    elsewhere=elsewhere,
                 )
                 outcomes = replace(
                     outcomes,
@@ -168,6 +175,25 @@ def run_engines(
                 facts = engine.counts()
             finished.append(Finished(plan.name, path, outcomes, facts, None if whole else answers.path, policy))
     return finished
+
+
+def _elsewhere(
+    workers: Workers, session: str, plan: EnginePlan, context: BuildContext, k: int, policy: Policy
+) -> Callable[[float | None], Batches]:
+    """Asks the engine in other processes, which find the documents, and what was built of them, in the database."""
+    if getattr(plan.settings, "search", None) == "hnsw":
+        raise KbevalError(
+            f'engine {plan.name}: expected search = "exact" with other processes, found "hnsw": what that loses is '
+            f"measured where the questions are answered"
+        )
+    store = context.store()
+    store.publish_corpus(context.documents)
+
+    def batches(timeout_s: float | None) -> Batches:
+        root = plan.root or context.root
+        return Batches(workers, Recipe(session, plan, root, store.attachment(), k, policy, timeout_s))
+
+    return batches
 
 
 def _estimate(

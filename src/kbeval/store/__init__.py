@@ -6,9 +6,9 @@ It is dropped when the work ends, however it ends; what a killed process leaves 
 
 import logging
 
-from kbeval.store.store import DSN_VARIABLE, Store, open_store
+from kbeval.store.store import DSN_VARIABLE, Attachment, Store, attached_store, open_store
 
 # A connection that a signal interrupts in a query warns of its rollback; with no handler, Python prints that.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
-__all__ = ["DSN_VARIABLE", "Store", "open_store"]
+__all__ = ["DSN_VARIABLE", "Attachment", "Store", "attached_store", "open_store"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_SECONDS = 10
 
-_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+SECRETS = ("password", "sslpassword", "oauth_client_secret")
 _ADVICE = (
     "postgresql://USER@HOST:PORT/DATABASE or 'host=HOST dbname=DATABASE user=USER'; in a URI, a password "
     "with any of : / ? # @ % is percent-encoded"
@@ -59,12 +59,12 @@ def to_string(parameters: Mapping[str, Any]) -> str:
 
 def without_secrets(parameters: Mapping[str, Any]) -> str:
     """The connection string, as key=value pairs, with nothing secret in it."""
-    return to_string({key: value for key, value in parameters.items() if key not in _SECRETS})
+    return to_string({key: value for key, value in parameters.items() if key not in SECRETS})
 
 
 def redact(message: str, parameters: Mapping[str, Any]) -> str:
     """``message`` in one line, with each secret of ``parameters``, also percent-encoded, as ``***``."""
-    for key in _SECRETS:
+    for key in SECRETS:
         secret = str(parameters.get(key) or "")
         spellings = {secret, quote(secret, safe=""), quote(secret), quote_plus(secret)} - {""}
         for spelling in sorted(spellings, key=len, reverse=True):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import atexit
 import os
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from kbeval.errors import KbevalError
 from kbeval.store import dsn as dsns
@@ -33,6 +35,9 @@ _CREATE_DOCUMENTS = """
     )
 """
 _COPY_DOCUMENTS = "COPY kb_documents (id, title, description, filename, domain) FROM STDIN"
+_CREATE_CORPUS = "CREATE TABLE kb_corpus (place bigint PRIMARY KEY, document bytea NOT NULL)"
+_COPY_CORPUS = "COPY kb_corpus (place, document) FROM STDIN WITH (FORMAT BINARY)"
+_READ_CORPUS = "SELECT document FROM kb_corpus ORDER BY place"
 _VERSIONS = """
     SELECT current_setting('server_version'), extversion FROM pg_extension WHERE extname = 'vector'
 """
@@ -46,11 +51,13 @@ class Store:
         dsn: how to connect, password included: never to be printed. Its search path is ``schema``, then the
             schema that pgvector is in.
         schema: the schema that everything of ours belongs in.
+        attached: whether another process opened it, and will drop it: nothing is loaded into it from here.
     """
 
     dsn: str = field(repr=False)
     schema: str
     _facts: dict[str, Any]
+    attached: bool = False
 
     def describe(self) -> dict[str, Any]:
         """What a sidecar records: ``kind`` ("embedded" or "dsn"), ``dsn`` without its password for the
@@ -62,6 +69,47 @@ class Store:
         import psycopg
 
         return psycopg.connect(self.dsn, autocommit=True)
+
+    def attachment(self) -> Attachment:
+        """What another process needs to use it; without the password."""
+        return Attachment(dsns.without_secrets(dsns.parse_dsn(self.dsn)), self.schema, self._facts)
+
+    def publish_corpus(self, documents: Iterable[Document]) -> None:
+        """Puts the documents as a whole into the database, for other processes to read; once.
+
+        Raises:
+            KbevalError: the database fails.
+        """
+        import psycopg
+
+        try:
+            with self.connect() as connection, connection.transaction():
+                connection.execute(_CREATE_CORPUS)
+                with connection.cursor().copy(_COPY_CORPUS) as copy:
+                    copy.set_types(["int8", "bytea"])
+                    for place, document in enumerate(documents):
+                        copy.write_row((place, orjson.dumps(asdict(document))))
+        except psycopg.errors.DuplicateTable:
+            return
+        except psycopg.Error as error:
+            raise KbevalError(f"cannot load the documents: {' '.join(str(error).split())}") from error
+
+    def read_corpus(self) -> list[Document]:
+        """The documents that :meth:`publish_corpus` put there.
+
+        Raises:
+            KbevalError: the database cannot be reached, or fails.
+        """
+        import psycopg
+
+        from kbeval.model import Document
+
+        try:
+            with self.connect() as connection, connection.cursor() as cursor:
+                cursor.execute(_READ_CORPUS)
+                return [Document(**orjson.loads(document)) for (document,) in cursor]
+        except psycopg.Error as error:
+            raise KbevalError(f"cannot read the documents: {' '.join(str(error).split())}") from error
 
     def load_documents(self, documents: Iterable[Document]) -> int:
         """Adds a row to ``kb_documents`` for each document, or none at all if one of them cannot be stored.
@@ -108,6 +156,28 @@ def _row(document: Document) -> tuple[str | None, ...]:
                 f"document {document.id!r}: its {name} is no valid Unicode text: {error.reason}"
             ) from None
     return tuple(row.values())
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """Where an open evaluation database is, for another process. It holds no password."""
+
+    dsn: str
+    schema: str
+    facts: dict[str, Any]
+
+
+def attached_store(attachment: Attachment) -> Store:
+    """The database that another process has opened, for the whole process that this runs in.
+
+    A password comes from this process's own environment: from ``KBEVAL_DSN``, if it is there, or as libpq finds one.
+    """
+    parameters = dsns.parse_dsn(attachment.dsn)
+    if own := os.environ.get("KBEVAL_DSN"):
+        parameters = {**{key: value for key, value in dsns.parse_dsn(own).items() if key in dsns.SECRETS}, **parameters}
+    dsn = dsns.to_string(parameters)
+    os.environ[DSN_VARIABLE] = dsn
+    return Store(dsn=dsn, schema=attachment.schema, _facts=attachment.facts, attached=True)
 
 
 @contextmanager

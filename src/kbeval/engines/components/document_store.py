@@ -23,13 +23,23 @@ class BinaryPgvectorDocumentStore(PgvectorDocumentStore):
 
     Every retrieved chunk comes with its vector. Reading a hundred of them as decimal text takes more than half of
     the time of a query; as the four bytes a number that they are stored in, next to none. The values are the same.
+
+    Attributes:
+        attached: whether the table is another process's, which made it and its indexes: nothing is made then.
     """
+
+    attached = False
 
     def to_dict(self) -> dict[str, Any]:
         """As the plain store that it is to everybody else: a saved pipeline needs nothing of kbeval for it."""
         data: dict[str, Any] = super().to_dict()
         data["type"] = f"{PgvectorDocumentStore.__module__}.{PgvectorDocumentStore.__name__}"
         return data
+
+    def _initialize_table(self) -> None:
+        if not self.attached:
+            super()._initialize_table()
+        self._table_initialized = True
 
     def _create_connection(self) -> Connection[Any]:
         connection: Connection[Any] = super()._create_connection()
