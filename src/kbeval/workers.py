@@ -10,6 +10,7 @@ import time
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kbeval._version import __version__
@@ -54,6 +55,9 @@ class Workers(Protocol):
             KbevalError: nothing will come any more.
         """
 
+    def gave_up(self) -> KbevalError:
+        """What is to be said where a task was cancelled that nobody here has cancelled."""
+
 
 @contextmanager
 def local_processes(count: int) -> Iterator[Workers]:
@@ -77,10 +81,7 @@ def dask_cluster(address: str) -> Iterator[Workers]:
         import distributed
     except ImportError:
         raise KbevalError("--scheduler needs Dask: pip install 'kbeval[dask]'") from None
-    import logging
-
-    # Lost connections are told by who needs them; distributed would tell them as they happen, with a traceback.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    _quiet()
     try:
         client: Any = distributed.Client(  # type: ignore[no-untyped-call]
             address, timeout=10, set_as_default=False, name="kbeval"
@@ -94,6 +95,15 @@ def dask_cluster(address: str) -> Iterator[Workers]:
         yield workers
     finally:
         client.close(timeout=5)
+
+
+def _quiet() -> None:
+    """Lost connections are told by whoever needs them; distributed tells them as they happen, with tracebacks."""
+    import logging
+
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("asyncio", "distributed", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 class _Processes:
@@ -116,6 +126,9 @@ class _Processes:
 
     def look(self) -> None:
         """The pool itself tells of a process that died."""
+
+    def gave_up(self) -> KbevalError:
+        return KbevalError("--workers: the processes were ended")
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -167,6 +180,9 @@ class _Dask:
 
         return isinstance(error, distributed.KilledWorker)
 
+    def gave_up(self) -> KbevalError:
+        return KbevalError(f"--scheduler {self._address}: the scheduler is gone, or has dropped the work")
+
     def look(self) -> None:
         if self._client.status not in ("running", "connecting"):
             raise KbevalError(f"--scheduler {self._address}: the scheduler is gone")
@@ -183,19 +199,34 @@ def _version() -> str:
     return __version__
 
 
+@dataclass(frozen=True)
+class _Task:
+    key: Any
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    losses: int = 0
+
+
 class Tasks:
-    """Tasks on their way: handed over, done again where a worker died, and given back as they come."""
+    """Tasks on their way: handed over, done again where a worker died, and given back as they come.
+
+    Where a worker died it is not known of which of the tasks on their way: they are suspects, and are done again one at
+    a time, with nothing beside them that could be taken along.
+    """
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
-        self._on_the_way: dict[Future[Any], tuple[Any, Callable[..., Any], tuple[Any, ...], int]] = {}
+        self._on_the_way: dict[Future[Any], _Task] = {}
+        self._suspects: deque[_Task] = deque()
+        self._waiting: deque[_Task] = deque()
 
     def __len__(self) -> int:
-        return len(self._on_the_way)
+        return len(self._on_the_way) + len(self._suspects) + len(self._waiting)
 
-    def start(self, key: S, function: Callable[..., Any], *arguments: Any, losses: int = 0) -> None:
+    def start(self, key: Any, function: Callable[..., Any], *arguments: Any) -> None:
         """Hands a task over; ``key`` comes back with its result."""
-        self._on_the_way[self._workers.submit(function, *arguments)] = (key, function, arguments, losses)
+        self._waiting.append(_Task(key, function, arguments))
+        self._hand_over()
 
     def next(self, timeout_s: float | None = None) -> Iterator[tuple[Any, Any, BaseException | None]]:
         """Waits for at least one, and gives the key, the result and the error of what is done.
@@ -204,29 +235,51 @@ class Tasks:
             KbevalError: nothing will come any more.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while self._on_the_way:
+        while self:
+            self._hand_over()
             patience = LOOK_S if deadline is None else min(LOOK_S, deadline - time.monotonic())
             done, _ = wait(self._on_the_way, timeout=max(patience, 0.0), return_when=FIRST_COMPLETED)
-            came = False
-            for future in done:
-                key, function, arguments, losses = self._on_the_way.pop(future)
-                error = future.exception()
-                if error is not None and self._workers.lost(error):
-                    if losses + 1 < MOST_LOSSES:
-                        self.start(key, function, *arguments, losses=losses + 1)
-                        continue
-                    error = WorkerLostError(f"its worker died {losses + 1} times")
-                came = True
-                yield key, None if error else future.result(), error
+            dropped = [future for future in done if future.cancelled()]
+            ended = [self._ended(future) for future in done if not future.cancelled()]
+            came = [(task.key, result, error) for task, result, error in ended if task is not None]
+            yield from came
+            if dropped:
+                raise self._workers.gave_up()
             if came or (deadline is not None and time.monotonic() >= deadline):
                 return
-            self._workers.look()
+            if not done:
+                self._workers.look()
 
     def cancel(self) -> None:
         """What has not begun is not done any more."""
         for future in self._on_the_way:
             future.cancel()
-        self._on_the_way.clear()
+        for tasks in (self._on_the_way, self._suspects, self._waiting):
+            tasks.clear()
+
+    def _hand_over(self) -> None:
+        if self._suspects:
+            if not self._on_the_way:
+                self._submit(self._suspects.popleft())
+            return
+        while self._waiting:
+            self._submit(self._waiting.popleft())
+
+    def _submit(self, task: _Task) -> None:
+        self._on_the_way[self._workers.submit(task.function, *task.arguments)] = task
+
+    def _ended(self, future: Future[Any]) -> tuple[_Task | None, Any, BaseException | None]:
+        """The task with what came of it; none where it is to be done again."""
+        task = self._on_the_way.pop(future)
+        error = future.exception()
+        if error is None:
+            return task, future.result(), None
+        if not self._workers.lost(error):
+            return task, None, error
+        if task.losses + 1 >= MOST_LOSSES:
+            return task, None, WorkerLostError(f"its worker died {task.losses + 1} times")
+        self._suspects.append(replace(task, losses=task.losses + 1))
+        return None, None, None
 
 
 def in_order(workers: Workers, function: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Iterator[T]:
