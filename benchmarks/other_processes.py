@@ -3,9 +3,9 @@
     pip install 'kbeval[dask]'
     python benchmarks/other_processes.py ../shared/data/scifact [--questions 3000] [--times 3]
 
-Engine A over the whole corpus: it embeds the chunks, and is asked the data set's questions and, to have enough of them,
-beginnings of its documents. What is timed is ``kbeval run --scheduler`` as a whole process; the workers are started anew
-for each, and their start is not timed. Both write the same run, which is checked.
+Engine A over the whole corpus: it embeds the chunks, and is asked the data set's questions and, to have enough of
+them, beginnings of its documents. What is timed is ``kbeval run --scheduler`` as a whole process; the workers are
+started anew for each, and their start is not timed. Both write the same run, which is checked.
 """
 
 from __future__ import annotations
@@ -105,8 +105,10 @@ def timed(address: str, data: Path, out: Path) -> tuple[float, bytes]:
     """Seconds of the whole command, and the run that it wrote."""
     began = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-m", "kbeval", "run", "--engine", "a=hybrid", "--dataset", str(data), "--out", str(out)]
-        + ["--scheduler", address],
+        [
+            *(sys.executable, "-m", "kbeval", "run", "--engine", "a=hybrid", "--dataset", str(data)),
+            *("--out", str(out), "--scheduler", address),
+        ],
         check=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
