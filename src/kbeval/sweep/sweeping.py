@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kbeval.engines.base import BuildContext, added
-from kbeval.engines.hybrid import HybridSettings
+from kbeval.engines.hybrid import HybridSettings, cutting
 from kbeval.errors import KbevalError
 from kbeval.evaluation.comparison import Options, RunSource, compare_runs
 from kbeval.evaluation.metrics import parse_metric
@@ -187,13 +187,18 @@ def _in_groups(configurations: Sequence[Configuration]) -> list[Configuration]:
 
     Those with several legs come first: what they search serves the others.
     """
-    groups: dict[str, int] = {}
-    places: dict[str, tuple[int, int, int]] = {}
     legs_of = {each.name: len(getattr(each.plan.settings, "legs", ())) for each in configurations}
-    for place, each in enumerate(sorted(configurations, key=lambda each: -legs_of[each.name])):
+    widest_first = sorted(configurations, key=lambda each: -legs_of[each.name])
+    groups: dict[str, int] = {}
+    cuts: dict[str, int] = {}
+    places: dict[str, tuple[int, ...]] = {}
+    for place, each in enumerate(widest_first):
         settings = each.plan.settings
-        group = group_of(settings) if isinstance(settings, HybridSettings) else each.name
-        places[each.name] = (groups.setdefault(group, len(groups)), -legs_of[each.name], place)
+        how = (
+            (repr(cutting(settings)), group_of(settings)) if isinstance(settings, HybridSettings) else (each.name,) * 2
+        )
+        cut, group = cuts.setdefault(how[0], len(cuts)), groups.setdefault(how[1], len(groups))
+        places[each.name] = (cut, group, -legs_of[each.name], place)
     return sorted(configurations, key=lambda each: places[each.name])
 
 
