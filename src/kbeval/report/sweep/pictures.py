@@ -84,7 +84,7 @@ def _trade(sweep: Sweep, name: str, what: str, price: Callable[[Measured], float
         f"M{places[front[0]][0]:.1f} {places[front[0]][1]:.1f}" if i == 0 else f"H{places[n][0]:.1f}V{places[n][1]:.1f}"
         for i, n in enumerate(front)
     )
-    parts.append(element("path", d=steps, class_="c"))
+    parts.append(element("path", d=f"{steps}H{_RIGHT:.1f}", class_="c"))
     labelled = [*front, *(n for n in (sweep.picked.name, BASE) if n in places and n not in front)]
     shown = [each for each in dots if each[0].name not in labelled] + [d for d in dots if d[0].name in labelled]
     for each, quality, at in shown:
@@ -95,7 +95,8 @@ def _trade(sweep: Sweep, name: str, what: str, price: Callable[[Measured], float
     parts.append(_legend())
     note = (
         f"Each dot is a configuration: {primary.label} on the dev split against {what}. Dashed: the Pareto front, "
-        f"beyond which nothing is both better and cheaper ({len(front)} of {len(dots)} configurations)."
+        f"beyond which nothing is both better and {'faster' if name == 'latency' else 'cheaper'} ({len(front)} of "
+        f"{len(dots)} configurations)."
     )
     title = f"Quality against {'latency' if name == 'latency' else 'cost'}"
     return Picture(name, title, note, drawing(_HEIGHT, title, note, *parts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from kbeval.report.sentences import fixed, signed, verdict_remarks, verdict_sentence
@@ -160,5 +161,7 @@ def thresholds_table(curve: Curve) -> Table:
 
 def command(sweep: Sweep) -> str:
     """The command that runs the picked configuration."""
-    changed = " ".join(f"--set {key}={shown(value)}" for key, value in sweep.picked.configuration.changed.items())
-    return f"kbeval run --engine {sweep.grid.engine} {changed}"
+    changed = sweep.picked.configuration.changed.items()
+    return shlex.join(
+        ["kbeval", "run", "--engine", sweep.grid.engine, *(p for k, v in changed for p in ("--set", f"{k}={shown(v)}"))]
+    )
