@@ -18,7 +18,7 @@ from kbeval.running.runner import ask_all
 from kbeval.running.session import SharedStore
 from kbeval.secrets import one_line
 from kbeval.sweep.grid import BASE
-from kbeval.sweep.measuring import failed, measured
+from kbeval.sweep.measuring import failed, measured, part_of
 from kbeval.sweep.split import split
 from kbeval.sweep.stages import Workshop, group_of
 from kbeval.sweep.thresholds import bearing, curve
@@ -282,10 +282,10 @@ def _test(
         baseline=BASE,
         alpha=asked.alpha,
     )
-    return compare_runs(held_out, [_source(each, dataset, asked.k) for each in (picked, base)], options)
+    return compare_runs(held_out, [_source(each, held_out, dataset, asked.k) for each in (picked, base)], options)
 
 
-def _source(one: Measured, dataset: Dataset, k: int) -> RunSource:
+def _source(one: Measured, held_out: TestSet, dataset: Dataset, k: int) -> RunSource:
     plan = one.configuration.plan
     facts = EngineFacts(
         name=one.name,
@@ -300,7 +300,7 @@ def _source(one: Measured, dataset: Dataset, k: int) -> RunSource:
         queries_hash=queries_hash(dataset.asked),
         errors=dict(one.errors),
     )
-    return RunSource(one.name, one.run, sidecar)
+    return RunSource(one.name, part_of(one.run, held_out), sidecar)
 
 
 def _curves(everything: Sequence[Measured], picked: Measured, cut: Split, primary: Metric) -> tuple[list[Curve], str]:
