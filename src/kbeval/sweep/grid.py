@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 BASE = "base"
 MOST = 10_000
+_NAMED_BY_TYPE = ("object", "file")  # of python:MODULE:OBJECT and the like
 
 
 @dataclass(frozen=True)
@@ -144,10 +145,11 @@ def make_grid(
         raise KbevalError(
             "nothing to sweep: expected --set KEY=VALUE,VALUE or a table [sweep.grid] in the settings, found neither"
         )
+    base = plan({})
     for key, of_key in values.items():
         if not isinstance(of_key, list | tuple) or not of_key:
             raise KbevalError(f"[sweep.grid] {key}: expected a list of values, found {of_key!r}")
-        if key in ("type", "preset"):
+        if key in ("type", "preset") or (key in _NAMED_BY_TYPE and key in type(base.settings).model_fields):
             raise KbevalError(
                 f"[sweep.grid] {key}: expected a setting of the engine, found what says which engine it is"
             )
@@ -162,7 +164,6 @@ def make_grid(
         raise KbevalError(
             f"the grid: expected at most {MOST:,} configurations, found {len(places):,}; --sample N draws N"
         )
-    base = plan({})
     found: dict[str, tuple[dict[str, Any], EnginePlan]] = {}
     left_out = []
     for place in places:

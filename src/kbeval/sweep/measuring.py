@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import TYPE_CHECKING
 
@@ -163,9 +163,14 @@ def headline(values: NDArray[np.float64], test_set: TestSet) -> float:
 
 
 def _means(run: Run, test_set: TestSet, metrics: Iterable[Metric]) -> dict[str, float]:
-    alignment = align(judge(test_set.qrels), run, compiled=False, may_be_empty=True)
+    alignment = align(judge(test_set.qrels), part_of(run, test_set), compiled=False, may_be_empty=True)
     scores = score_aligned(alignment, list(dict.fromkeys(metrics)), level=test_set.level)
     return {name: headline(values, test_set) for name, values in scores.values.items()}
+
+
+def part_of(run: Run, test_set: TestSet) -> Run:
+    """The answers to a test set's queries alone. There may be none: an engine need not find anything on one side."""
+    return replace(run, frame=run.frame.filter(pl.col("query").is_in(test_set.queries)))
 
 
 def _order_before(name: str, outcomes: Outcomes, k: int) -> Run:

@@ -46,21 +46,50 @@ _MOST_CHUNKS = 200_000
 """Chunks of rankings that are held in memory, as objects, beside the disk."""
 
 
+class Cut:
+    """The corpus, cut in one way."""
+
+    def __init__(self, settings: HybridSettings, context: BuildContext) -> None:
+        from kbeval.engines.components.chunks import haystack_chunks
+
+        self.how = cutting(settings)
+        with context.progress.task("cutting documents"):
+            self.chunks: list[Chunk] = list(haystack_chunks(context.documents, **self.how))
+        """Every chunk without its vector, in the order of their Haystack ids, which are their places."""
+        self.document_of: dict[str, str] = {chunk.id: chunk.meta["document_id"] for chunk in self.chunks}
+        """Haystack id of a chunk -> id of its document."""
+        self._digests: dict[str, str] = {}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Stands for all that a search of the chunks' text depends on."""
+        return text_digest("".join(repr((chunk.meta["chunk_id"], chunk.content)) for chunk in self.chunks))
+
+    def digest(self, chunk: Chunk) -> str:
+        """What stands for a chunk's text."""
+        known = self._digests.get(chunk.id)
+        if known is None:
+            known = self._digests[chunk.id] = text_digest(chunk.content or "")
+        return known
+
+
 class Index:
     """The corpus cut in one way, with one kind of vectors or none; built when a ranking is not known.
 
     Args:
         settings: of one of the configurations that search it.
         legs: those that any of them searches.
+        cut: the corpus as they cut it.
         context: what engines are built from.
         memory: where answers are.
     """
 
     def __init__(
-        self, settings: HybridSettings, legs: Iterable[Leg], context: BuildContext, memory: StageMemory
+        self, settings: HybridSettings, legs: Iterable[Leg], cut: Cut, context: BuildContext, memory: StageMemory
     ) -> None:
         kept = {"legs": tuple(sorted(legs)), "reranker": "none", "fusion_top_k": None}
         self.settings = settings.model_copy(update=kept)
+        self.cut = cut
         self._context = context
         self._memory = memory
         self._engine: HybridEngine | None = None
@@ -69,36 +98,6 @@ class Index:
         self._held: OrderedDict[bytes, list[Chunk]] = OrderedDict()
         self._holds = 0
         self._holding = threading.Lock()
-
-    @cached_property
-    def chunks(self) -> list[Chunk]:
-        """Every chunk without its vector, in the order of their Haystack ids, which are their places."""
-        from kbeval.engines.components.chunks import haystack_chunks
-
-        with self._context.progress.task("cutting documents"):
-            return list(haystack_chunks(self._context.documents, **cutting(self.settings)))
-
-    @cached_property
-    def document_of(self) -> dict[str, str]:
-        """Haystack id of a chunk -> id of its document."""
-        return {chunk.id: chunk.meta["document_id"] for chunk in self.chunks}
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Stands for all that a search of the chunks' text depends on."""
-        return text_digest("".join(repr((chunk.meta["chunk_id"], chunk.content)) for chunk in self.chunks))
-
-    @cached_property
-    def digests(self) -> dict[str, str]:
-        """Haystack id of a chunk -> what stands for its text; filled as it is asked for."""
-        return {}
-
-    def digest(self, chunk: Chunk) -> str:
-        """What stands for a chunk's text."""
-        known = self.digests.get(chunk.id)
-        if known is None:
-            known = self.digests[chunk.id] = text_digest(chunk.content or "")
-        return known
 
     @cached_property
     def embedder(self) -> Embedder | None:
@@ -122,12 +121,12 @@ class Index:
         """What the first ``count`` chunks of a leg are known by."""
         if leg != "vector":
             how = [__version__, *(installed("bm25s", "PyStemmer") if leg == "bm25" else ())]
-            return key_of("leg", leg, self.fingerprint, query, count, how)
+            return key_of("leg", leg, self.cut.fingerprint, query, count, how)
         settings = self.settings
         searched: list[Any] = [settings.search]
         if settings.search == "hnsw":
             searched += [settings.m, settings.ef_construction, settings.ef_search]
-        return key_of("leg", leg, self.fingerprint, query, count, self.query_identity, searched)
+        return key_of("leg", leg, self.cut.fingerprint, query, count, self.query_identity, searched)
 
     @cached_property
     def query_identity(self) -> list[Any]:
@@ -147,7 +146,7 @@ class Index:
             if self._engine is None:
                 context = replace(self._context, progress=Silent()) if quiet else self._context
                 try:
-                    self._engine = HybridEngine.over(self.settings, context, self.embedder, None, self.chunks)
+                    self._engine = HybridEngine.over(self.settings, context, self.embedder, None, self.cut.chunks)
                     self._warm(self._engine)
                 except KbevalError as error:
                     self._failure = error
@@ -156,7 +155,7 @@ class Index:
 
     def _warm(self, engine: HybridEngine) -> None:
         """What the first search pays for connections and caches is in no configuration's time."""
-        first = next((chunk.content for chunk in self.chunks if chunk.content), None)
+        first = next((chunk.content for chunk in self.cut.chunks if chunk.content), None)
         if first is None:
             return
         embedder = self.embedder
@@ -250,7 +249,7 @@ class RememberedStages:
         ranking = index.held(key)
         if ranking is None:
             places, scores = _unpacked(value)
-            chunks = index.chunks
+            chunks = index.cut.chunks
             pairs = zip(places.tolist(), scores.tolist(), strict=True)
             ranking = [replace(chunks[place], score=score) for place, score in pairs]
             index.hold(key, ranking)
@@ -265,7 +264,7 @@ class RememberedStages:
         reranker = self._reranker
         if reranker is None or not chunks:
             return chunks
-        digests = [self._index.digest(chunk) for chunk in chunks]
+        digests = [self._index.cut.digest(chunk) for chunk in chunks]
         places = list(range(len(chunks)))
         if not self._listwise:
             places.sort(key=digests.__getitem__)
@@ -355,7 +354,7 @@ class SweptEngine(Engine):
 
     def answer(self, query: LabelledQuery, k: int) -> Answer:
         with metering() as meter:
-            ranked = answered(self.settings, self._stages, self._parts, self._index.document_of, query.text, k)
+            ranked = answered(self.settings, self._stages, self._parts, self._index.cut.document_of, query.text, k)
         self.heads[query.id] = ranked.head
         return Answer(
             hits=ranked.hits,
@@ -392,6 +391,7 @@ class Workshop:
         for settings in map(with_environment, all_settings):
             self._legs.setdefault(group_of(settings), set()).update(settings.legs)
         self._index: tuple[str, Index] | None = None
+        self._cut: Cut | None = None
         self._rerankers: dict[str, Reranker | None] = {}
 
     def check(self, all_settings: Sequence[HybridSettings]) -> None:
@@ -418,7 +418,9 @@ class Workshop:
         group = group_of(settings)
         if self._index is None or self._index[0] != group:
             self._close_index()
-            self._index = (group, Index(settings, self._legs[group], self._context, self._memory))
+            if self._cut is None or self._cut.how != cutting(settings):
+                self._cut = Cut(settings, self._context)
+            self._index = (group, Index(settings, self._legs[group], self._cut, self._context, self._memory))
         index = self._index[1]
         reranker = self._reranker(settings)
         stages = RememberedStages(

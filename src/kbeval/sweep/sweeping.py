@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kbeval.engines.base import BuildContext, added
-from kbeval.engines.hybrid import HybridSettings
+from kbeval.engines.hybrid import HybridSettings, cutting
 from kbeval.errors import KbevalError
 from kbeval.evaluation.comparison import Options, RunSource, compare_runs
 from kbeval.evaluation.metrics import parse_metric
@@ -18,7 +18,7 @@ from kbeval.running.runner import ask_all
 from kbeval.running.session import SharedStore
 from kbeval.secrets import one_line
 from kbeval.sweep.grid import BASE
-from kbeval.sweep.measuring import failed, measured
+from kbeval.sweep.measuring import failed, measured, part_of
 from kbeval.sweep.split import split
 from kbeval.sweep.stages import Workshop, group_of
 from kbeval.sweep.thresholds import bearing, curve
@@ -187,13 +187,18 @@ def _in_groups(configurations: Sequence[Configuration]) -> list[Configuration]:
 
     Those with several legs come first: what they search serves the others.
     """
-    groups: dict[str, int] = {}
-    places: dict[str, tuple[int, int, int]] = {}
     legs_of = {each.name: len(getattr(each.plan.settings, "legs", ())) for each in configurations}
-    for place, each in enumerate(sorted(configurations, key=lambda each: -legs_of[each.name])):
+    widest_first = sorted(configurations, key=lambda each: -legs_of[each.name])
+    groups: dict[str, int] = {}
+    cuts: dict[str, int] = {}
+    places: dict[str, tuple[int, ...]] = {}
+    for place, each in enumerate(widest_first):
         settings = each.plan.settings
-        group = group_of(settings) if isinstance(settings, HybridSettings) else each.name
-        places[each.name] = (groups.setdefault(group, len(groups)), -legs_of[each.name], place)
+        how = (
+            (repr(cutting(settings)), group_of(settings)) if isinstance(settings, HybridSettings) else (each.name,) * 2
+        )
+        cut, group = cuts.setdefault(how[0], len(cuts)), groups.setdefault(how[1], len(groups))
+        places[each.name] = (cut, group, -legs_of[each.name], place)
     return sorted(configurations, key=lambda each: places[each.name])
 
 
@@ -277,10 +282,10 @@ def _test(
         baseline=BASE,
         alpha=asked.alpha,
     )
-    return compare_runs(held_out, [_source(each, dataset, asked.k) for each in (picked, base)], options)
+    return compare_runs(held_out, [_source(each, held_out, dataset, asked.k) for each in (picked, base)], options)
 
 
-def _source(one: Measured, dataset: Dataset, k: int) -> RunSource:
+def _source(one: Measured, held_out: TestSet, dataset: Dataset, k: int) -> RunSource:
     plan = one.configuration.plan
     facts = EngineFacts(
         name=one.name,
@@ -295,7 +300,7 @@ def _source(one: Measured, dataset: Dataset, k: int) -> RunSource:
         queries_hash=queries_hash(dataset.asked),
         errors=dict(one.errors),
     )
-    return RunSource(one.name, one.run, sidecar)
+    return RunSource(one.name, part_of(one.run, held_out), sidecar)
 
 
 def _curves(everything: Sequence[Measured], picked: Measured, cut: Split, primary: Metric) -> tuple[list[Curve], str]:

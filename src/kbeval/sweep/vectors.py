@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,6 +102,7 @@ def installed(*packages: str) -> list[str]:
     return [f"{package} {_version(package)}" for package in packages]
 
 
+@lru_cache
 def _version(package: str) -> str:
     try:
         return version(package)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from kbeval.report.sentences import fixed, signed, verdict_remarks, verdict_sentence
@@ -114,8 +115,8 @@ def notes(sweep: Sweep) -> list[str]:
         found.append("Milliseconds are what a question took in this run, on this machine.")
     if any(each.gain for each in sweep.measured):
         found.append(
-            "A reranker's gain is the difference that its order makes on the dev split; its ceiling is the recall of the "
-            "candidates that it was given: no order of them finds more."
+            "A reranker's gain is the difference that its order makes on the dev split; its ceiling is the recall of "
+            "the candidates that it was given: no order of them finds more."
         )
     found += [f"Left out: {words}: {why}." for words, why in grid.left_out]
     for each in sweep.measured:
@@ -130,9 +131,7 @@ def notes(sweep: Sweep) -> list[str]:
 def threshold_sentences(sweep: Sweep) -> list[str]:
     """What a score threshold would do."""
     found = [sweep.no_curve] if sweep.no_curve else []
-    for curve in sweep.curves:
-        found.append(_threshold_sentence(curve))
-    return found
+    return found + [_threshold_sentence(curve) for curve in sweep.curves]
 
 
 def _threshold_sentence(curve: Curve) -> str:
@@ -140,8 +139,9 @@ def _threshold_sentence(curve: Curve) -> str:
     if curve.suggested is None or curve.dev is None:
         return f"{words} There are too few questions of either kind on the dev split to pick a threshold."
     words += (
-        f" On the dev split a threshold of {curve.suggested:.4g} has the least sum of both: {curve.dev.lost:.1%} of the "
-        f"answerable questions lose their document, {curve.dev.answered:.1%} of the unanswerable ones are still answered"
+        f" On the dev split a threshold of {curve.suggested:.4g} has the least sum of both: {curve.dev.lost:.1%} of "
+        f"the answerable questions lose their document, {curve.dev.answered:.1%} of the unanswerable ones are still "
+        "answered"
     )
     if curve.held_out is None:
         return f"{words}."
@@ -161,5 +161,7 @@ def thresholds_table(curve: Curve) -> Table:
 
 def command(sweep: Sweep) -> str:
     """The command that runs the picked configuration."""
-    changed = " ".join(f"--set {key}={shown(value)}" for key, value in sweep.picked.configuration.changed.items())
-    return f"kbeval run --engine {sweep.grid.engine} {changed}"
+    changed = sweep.picked.configuration.changed.items()
+    return shlex.join(
+        ["kbeval", "run", "--engine", sweep.grid.engine, *(p for k, v in changed for p in ("--set", f"{k}={shown(v)}"))]
+    )
