@@ -104,7 +104,8 @@ def notes(sweep: Sweep) -> list[str]:
         f"{tried} configurations, {drawn}; the questions are cut by clusters with seed {sweep.asked.seed}, "
         f"{len(sweep.split.dev.queries)} for the pick and {len(sweep.split.held_out.queries)} held out.",
         f"Values in the table are of the dev split and have no intervals on purpose: the best of {tried} looks better "
-        f"than it is, and the held-out split alone says by how much. {primary.label} is the headline of METHOD 3.",
+        f"than it is, and the held-out split alone says by how much. {primary.label} is the mean over the generated "
+        "styles of questions, each weighing the same, where there are any.",
     ]
     if any(each.of_stages for each in sweep.measured):
         found.append(
