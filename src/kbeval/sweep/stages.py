@@ -238,15 +238,21 @@ class RememberedStages:
         """The first ``count`` chunks of a leg."""
         index = self._index
         key = index.key(leg, query, count)
+        made: list[Chunk] = []
 
         def really(own: dict[str, float]) -> bytes:
             found = index.engine().search(leg, query, embedding, count, own)
+            made.extend(found)
             places = np.asarray([int(chunk.id) for chunk in found], dtype=_INT32)
             scores = np.asarray([chunk.score for chunk in found], dtype=_FLOAT64)
             return places.tobytes() + scores.tobytes()
 
-        value = self._once("leg", key, STAGE[leg], really, seconds, now=self._settings.search == "hnsw")
+        differs = leg == "vector" and self._settings.search == "hnsw"  # its index is not the same twice
+        value = self._once("leg", key, STAGE[leg], really, seconds, now=differs)
         ranking = index.held(key)
+        if made and leg == "bm25":  # the others' chunks are copies out of the database, with their vectors
+            index.hold(key, made)
+            return made
         if ranking is None:
             places, scores = _unpacked(value)
             chunks = index.cut.chunks
