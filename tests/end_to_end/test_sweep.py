@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -11,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from scripted_server import Reply, ScriptedServer
+from scripted_server import Reply, ScriptedServer, serve
 
 from kbeval.cli.engines import chosen_engines
-from kbeval.config import Project, Settings
+from kbeval.config import Price, Project, Settings
 from kbeval.engines.base import BuildContext
+from kbeval.errors import KbevalError
 from kbeval.evaluation.metrics import parse_metric
 from kbeval.evaluation.test_set import from_dataset
 from kbeval.formats.dataset import load_dataset, write_dataset
@@ -88,7 +91,12 @@ def cohere(_: int, request: Any) -> Reply:
 
 
 def swept(
-    folder: Path, values: dict[str, list[Any]], memory: StageMemory, root: Path, **engine: object
+    folder: Path,
+    values: dict[str, list[Any]],
+    memory: StageMemory,
+    root: Path,
+    policy: Policy | None = None,
+    **engine: object,
 ) -> tuple[Sweep, list[EnginePlan]]:
     project = Project(
         root, Settings(engines={"a": {"type": "hybrid", "chunk_words": 20, "chunk_overlap": 5, **engine}})
@@ -104,7 +112,7 @@ def swept(
         root=root,
         dsn=None,
         progress=Silent(),
-        policy=Policy(),
+        policy=policy or Policy(),
     )
     return found, [each.plan for each in grid.configurations]
 
@@ -232,6 +240,61 @@ def test_what_fails_costs_its_configuration_the_pick(
     assert "cross-encoder:./nowhere" in broken.failure
     # All the chunks go to the reranker for 50 and for 60: what failed for the one is not asked again for the other.
     assert sum("ant" in request["query"] for _, _, request in scripted_server.requests) == 1
+
+
+def test_it_ends_before_it_costs_too_much(tmp_path: Path, scripted_server: ScriptedServer) -> None:
+    scripted_server.answer = cohere
+    zoo(tmp_path / "zoo")
+    fixed = {"reranker_base_url": scripted_server.url, "reranker": "cohere:x"}
+    values: dict[str, list[Any]] = {"rerank_candidates": [3, 6]}
+    priced = {"cohere:x": Price(per_thousand_rerank_units=1000.0)}  # a call costs 1
+    for number in (1, 2):  # four calls each: what the first paid for is not paid for again
+        memory = StageMemory(tmp_path / "memory")
+        with pytest.raises(
+            KbevalError, match="ended early: the next call might have cost more than --max-cost 4 allows"
+        ):
+            swept(tmp_path / "zoo", values, memory, tmp_path, policy=Policy(max_cost=4.0, prices=priced), **fixed)
+        memory.close()
+        assert len(scripted_server.requests) == 4 * number
+    memory = StageMemory(tmp_path / "memory")
+    with pytest.raises(
+        KbevalError, match=r"--max-cost: expected a price of cohere:x, which the sweep uses, found none"
+    ):
+        swept(tmp_path / "zoo", values, memory, tmp_path, policy=Policy(max_cost=4.0), **fixed)
+    memory.close()
+
+
+def test_a_model_that_is_shown_a_list_is_known_by_the_list(tmp_path: Path) -> None:
+    def backwards(request: Any) -> Reply:
+        text = request["messages"][1]["content"]
+        count = len(re.findall(r"^<passage ", text, re.MULTILINE))
+        content = json.dumps({"ranking": list(range(count, 0, -1))})
+        message = {"role": "assistant", "content": content}
+        choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+        return Reply(
+            {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": choices, "usage": usage}
+        )
+
+    zoo(tmp_path / "zoo")
+    with serve() as server:
+        server.answer = lambda _, request: backwards(request)
+        fixed = {"reranker_base_url": server.url, "reranker": "llm:m", "rerank_candidates": 4}
+        memory = StageMemory(tmp_path / "memory")
+        found, _ = swept(tmp_path / "zoo", {"fusion_k": [1, 60]}, memory, tmp_path, **fixed)
+        memory.close()
+        lists = {request["messages"][1]["content"] for _, _, request in server.requests}
+        assert len(lists) == len(server.requests) == found.done["rerank"]
+        for one in found.measured:
+            first = one.run.frame.group_by("query", maintain_order=True).first()
+            assert set(first["score"].to_list()) == {1.0}  # rank 1 of the model's list
+        assert found.no_curve.startswith("base cannot have a score threshold. llm:m gives an order alone")
+        again = StageMemory(tmp_path / "memory")
+        repeated, _ = swept(tmp_path / "zoo", {"fusion_k": [1, 60]}, again, tmp_path, **fixed)
+        again.close()
+        assert len(server.requests) == len(lists)
+        for before, after in zip(found.measured, repeated.measured, strict=True):
+            assert before.run.frame.equals(after.run.frame)
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

@@ -49,6 +49,9 @@ def sweep(
     concurrency: options.Concurrency = None,
     timeout: options.Timeout = None,
     max_failures: options.MaxFailures = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", min=0.0, help="End the sweep before it may cost more, at [prices].")
+    ] = None,
     config: options.Config = None,
 ) -> None:
     """Tries a grid of settings of one engine, picks the best on the dev split and tests it on the held-out split.
@@ -92,6 +95,7 @@ def sweep(
         concurrency=concurrency,
         timeout_s=timeout,
         max_failures_in_a_row=max_failures,
+        max_cost=max_cost,
     )
     data = open_dataset(project, dataset, split)
     for warning in data.warnings:

@@ -24,6 +24,7 @@ _BUFFERED = 512
 _BUSY_S = 60.0
 _LOCKS = 64
 _ASKED_AT_ONCE = 500
+_MOST_AT_HAND = 20_000
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS stage (
@@ -68,6 +69,7 @@ class StageMemory:
         """How many of each kind were found."""
         self._usage: tuple[Usage, ...] = ()
         self._waiting: dict[bytes, tuple[str, Kept]] = {}
+        self._at_hand: dict[bytes, Kept] = {}
         self._lock = threading.RLock()
         self._one_at_a_time = [threading.RLock() for _ in range(_LOCKS)]
         try:
@@ -80,7 +82,6 @@ class StageMemory:
         with self._explained():
             self._connection = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False, isolation_level=None)
             self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute(_SCHEMA)
 
     @property
@@ -98,9 +99,12 @@ class StageMemory:
         """The answer of a stage, None where it is not known."""
         with self._lock, self._explained():
             waiting = self._waiting.get(key)
-            found = waiting[1] if waiting else self._read(key)
+            found = waiting[1] if waiting else self._at_hand.get(key) or self._read(key)
             if found is not None:
                 self.recalled[kind] = self.recalled.get(kind, 0) + 1
+                if len(self._at_hand) >= _MOST_AT_HAND:
+                    self._at_hand.clear()
+                self._at_hand[key] = found
         return found
 
     def get_many(self, kind: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -135,19 +139,20 @@ class StageMemory:
                 if len(self._waiting) >= _BUFFERED:
                     self.flush()
                 return dict(answers)
-            self.flush()
+            self.flush(now=True)
             with self._explained():
                 return {key: self._read(key) or kept for key, kept in answers.items()}
 
-    def flush(self) -> None:
-        """Writes what waits."""
+    def flush(self, *, now: bool = False) -> None:
+        """Writes what waits; with ``now`` it outlives a power cut, and not the process alone."""
         with self._lock, self._explained(), uninterrupted():
             if not self._waiting:
                 return
             rows = [
                 (key, kind, kept.value, kept.seconds, orjson.dumps([asdict(each) for each in kept.usage]).decode())
-                for key, (kind, kept) in self._waiting.items()
+                for key, (kind, kept) in sorted(self._waiting.items(), key=lambda item: item[0])
             ]
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if now else 'NORMAL'}")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._connection.executemany("INSERT OR IGNORE INTO stage VALUES (?, ?, ?, ?, ?)", rows)

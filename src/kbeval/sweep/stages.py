@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kbeval.engines.components.rerankers import Reranker
     from kbeval.engines.hybrid import Leg
     from kbeval.model import LabelledQuery
+    from kbeval.sweep.budget import Budget
 
 _FLOAT64 = np.dtype("<f8")
 _INT32 = np.dtype("<i4")
@@ -82,14 +83,22 @@ class Index:
         cut: the corpus as they cut it.
         context: what engines are built from.
         memory: where answers are.
+        budget: asked before a service is.
     """
 
     def __init__(
-        self, settings: HybridSettings, legs: Iterable[Leg], cut: Cut, context: BuildContext, memory: StageMemory
+        self,
+        settings: HybridSettings,
+        legs: Iterable[Leg],
+        cut: Cut,
+        context: BuildContext,
+        memory: StageMemory,
+        budget: Budget,
     ) -> None:
         kept = {"legs": tuple(sorted(legs)), "reranker": "none", "fusion_top_k": None}
         self.settings = settings.model_copy(update=kept)
         self.cut = cut
+        self._budget = budget
         self._context = context
         self._memory = memory
         self._engine: HybridEngine | None = None
@@ -107,7 +116,7 @@ class Index:
             KbevalError: it lacks its key, or cannot be loaded.
         """
         made = make_embedder_of(self.settings, self._context.root)
-        return None if made is None else RememberingEmbedder.of(made, self._memory, self._identity(made))
+        return None if made is None else RememberingEmbedder.of(made, self._memory, self._identity(made), self._budget)
 
     def _identity(self, embedder: Embedder) -> list[Any]:
         known = [embedder.name, embedder_address(self.settings, embedder)]
@@ -206,6 +215,7 @@ class RememberedStages:
         index: Index,
         reranker: Reranker | None,
         memory: StageMemory,
+        budget: Budget,
         failed: dict[bytes, Exception],
         root_identity: list[Any],
     ) -> None:
@@ -213,6 +223,7 @@ class RememberedStages:
         self._index = index
         self._reranker = reranker
         self._memory = memory
+        self._budget = budget
         self._failed = failed
         self._identity = root_identity
         self._listwise = settings.reranker.startswith("llm:")
@@ -224,6 +235,8 @@ class RememberedStages:
             return None
 
         def really(own: dict[str, float]) -> bytes:
+            if embedder.remote:
+                self._budget.check()
             with timed_stage(own, "embed", heard()):
                 vector = embedder.embed_query(query)
             return np.asarray(vector if vector is not None else [], dtype=_FLOAT64).tobytes()
@@ -238,15 +251,21 @@ class RememberedStages:
         """The first ``count`` chunks of a leg."""
         index = self._index
         key = index.key(leg, query, count)
+        made: list[Chunk] = []
 
         def really(own: dict[str, float]) -> bytes:
             found = index.engine().search(leg, query, embedding, count, own)
+            made.extend(found)
             places = np.asarray([int(chunk.id) for chunk in found], dtype=_INT32)
             scores = np.asarray([chunk.score for chunk in found], dtype=_FLOAT64)
             return places.tobytes() + scores.tobytes()
 
-        value = self._once("leg", key, STAGE[leg], really, seconds, now=self._settings.search == "hnsw")
+        differs = leg == "vector" and self._settings.search == "hnsw"  # its index is not the same twice
+        value = self._once("leg", key, STAGE[leg], really, seconds, now=differs)
         ranking = index.held(key)
+        if made and leg == "bm25":  # the others' chunks are copies out of the database, with their vectors
+            index.hold(key, made)
+            return made
         if ranking is None:
             places, scores = _unpacked(value)
             chunks = index.cut.chunks
@@ -271,6 +290,8 @@ class RememberedStages:
         key = key_of("rerank", self._identity, query, [digests[place] for place in places])
 
         def really(own: dict[str, float]) -> bytes:
+            if reranker.remote:
+                self._budget.check()
             with timed_stage(own, "rerank", heard()):
                 ranked = reranker.run(query=query, documents=chunks)["documents"]
             at = {chunk.id: (rank, chunk.score) for rank, chunk in enumerate(ranked)}
@@ -381,10 +402,14 @@ class Workshop:
         all_settings: of every configuration; the legs that are searched together share an index.
         context: what engines are built from.
         memory: where answers are.
+        budget: asked before a service is.
     """
 
-    def __init__(self, all_settings: Sequence[HybridSettings], context: BuildContext, memory: StageMemory) -> None:
+    def __init__(
+        self, all_settings: Sequence[HybridSettings], context: BuildContext, memory: StageMemory, budget: Budget
+    ) -> None:
         self._context = context
+        self._budget = budget
         self._memory = memory
         self._failed: dict[bytes, Exception] = {}
         self._legs: dict[str, set[Leg]] = {}
@@ -420,11 +445,14 @@ class Workshop:
             self._close_index()
             if self._cut is None or self._cut.how != cutting(settings):
                 self._cut = Cut(settings, self._context)
-            self._index = (group, Index(settings, self._legs[group], self._cut, self._context, self._memory))
+            self._index = (
+                group,
+                Index(settings, self._legs[group], self._cut, self._context, self._memory, self._budget),
+            )
         index = self._index[1]
         reranker = self._reranker(settings)
         stages = RememberedStages(
-            settings, index, reranker, self._memory, self._failed, self._reranker_identity(settings)
+            settings, index, reranker, self._memory, self._budget, self._failed, self._reranker_identity(settings)
         )
         return SweptEngine(settings, index, stages)
 

@@ -17,6 +17,7 @@ from kbeval.progress import Silent
 from kbeval.running.runner import ask_all
 from kbeval.running.session import SharedStore
 from kbeval.secrets import one_line
+from kbeval.sweep.budget import Budget
 from kbeval.sweep.grid import BASE
 from kbeval.sweep.measuring import failed, measured, part_of
 from kbeval.sweep.split import split
@@ -113,23 +114,24 @@ def sweep(
         say: told of what is paid for, before it is.
 
     Raises:
-        KbevalError: the test set cannot be cut in two, a key is missing, ids cannot be written, or no configuration
-            answered every question.
+        KbevalError: the test set cannot be cut in two, a key is missing, ``policy.max_cost`` is reached, or no
+            configuration answered every question.
     """
     cut = split(test_set, share=asked.share, seed=asked.seed)
     with ExitStack() as stack:
         store = SharedStore(stack, dsn, dataset, progress)
         context = BuildContext(documents=dataset.documents, store=store, progress=progress, root=root)
         of_a = [s for each in grid.configurations if isinstance(s := each.plan.settings, HybridSettings)]
-        workshop = stack.enter_context(closing(Workshop(of_a, context, memory)))
+        budget = Budget(policy, memory, _tell(grid, dataset, policy, say))
+        workshop = stack.enter_context(closing(Workshop(of_a, context, memory, budget)))
         workshop.check(of_a)
-        _tell(grid, dataset, policy, say)
         found: dict[str, Measured] = {}
         for configuration in _in_groups(grid.configurations):
             found[configuration.name] = _measure(
                 configuration, dataset, cut.dev, asked, workshop, memory, context, policy, test_set.level
             )
             memory.flush()
+            budget.settle()
     everything = [found[each.name] for each in grid.configurations]
     picked = pick(everything, asked.primary)
     curves, no_curve = _curves(everything, picked, cut, asked.primary)
@@ -327,8 +329,13 @@ def _curves(everything: Sequence[Measured], picked: Measured, cut: Split, primar
     return ([made] if made else []), f"{why} Shown is the best of those whose scores can bear one, {best.name}."
 
 
-def _tell(grid: Grid, dataset: Dataset, policy: Policy, say: Callable[[str], None]) -> None:
-    """What the sweep may use of paid services at most, before it does."""
+def _tell(grid: Grid, dataset: Dataset, policy: Policy, say: Callable[[str], None]) -> float:
+    """Says what the sweep may use of paid services at most, before it does; returns what a question costs at most.
+
+    Raises:
+        KbevalError: ``policy.max_cost`` cannot be kept, as something has no price.
+    """
+    dearest = 0.0
     building: dict[str, Sequence[Usage]] = {}
     asking: dict[str, Sequence[Usage]] = {}
     queries = dataset.asked
@@ -341,7 +348,14 @@ def _tell(grid: Grid, dataset: Dataset, policy: Policy, say: Callable[[str], Non
         group = group_of(settings) if isinstance(settings, HybridSettings) else each.name
         building[group] = estimate.building
         asking[each.name] = [usage.times(len(queries)) for usage in estimate.query]
+        dearest = max(dearest, policy.cost(estimate.query))
     most = added(usage for usages in (*building.values(), *asking.values()) for usage in usages)
     for usage in most:
         price = "" if policy.unpriced([usage]) else f", at [prices] {policy.cost([usage]):.4g}"
         say(f"sweep: at most about {usage.in_words()}{price}; what is known already, or shared, is not asked again")
+    if policy.max_cost is not None and (missing := policy.unpriced(most)):
+        raise KbevalError(
+            f"--max-cost: expected a price of {missing[0]}, which the sweep uses, found none: "
+            f'add [prices."{missing[0]}"] to the settings'
+        )
+    return dearest

@@ -18,6 +18,8 @@ from kbeval.sweep.memory import Kept, StageMemory, key_of
 if TYPE_CHECKING:
     from haystack import Document
 
+    from kbeval.sweep.budget import Budget
+
 _FLOAT32 = np.dtype("<f4")
 
 
@@ -28,16 +30,20 @@ class RememberingEmbedder(Embedder):
     Attributes:
         memory: where vectors are kept, as the 32-bit floats that pgvector stores.
         identity: what a vector depends on besides the text.
+        budget: asked before a server is.
     """
 
     memory: StageMemory | None = None
     identity: list[Any] = field(default_factory=list)
+    budget: Budget | None = None
 
     @classmethod
-    def of(cls, embedder: Embedder, memory: StageMemory, identity: list[Any]) -> RememberingEmbedder:
-        """``embedder``, with a memory."""
+    def of(
+        cls, embedder: Embedder, memory: StageMemory, identity: list[Any], budget: Budget | None = None
+    ) -> RememberingEmbedder:
+        """``embedder``, with a memory and a budget."""
         same = {each.name: getattr(embedder, each.name) for each in fields(Embedder)}
-        return cls(**same, memory=memory, identity=identity)
+        return cls(**same, memory=memory, identity=identity, budget=budget)
 
     def dimension(self) -> int:
         """Length of a vector, asked once."""
@@ -62,6 +68,8 @@ class RememberingEmbedder(Embedder):
         known = self.memory.get_many("chunk", keys)
         missing = {key: each for key, each in zip(keys, documents, strict=True) if key not in known}
         if missing:
+            if self.remote and self.budget is not None:
+                self.budget.check()
             with metering() as meter:
                 made = super().embed_chunks(list(missing.values()))
             usage = tuple(meter.usage)  # of the whole batch: told once, with its first vector

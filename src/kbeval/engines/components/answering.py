@@ -78,20 +78,23 @@ def answered(
         chunks = _fused(list(legs.values()), parts, seconds)
         cut = settings.fusion_top_k is not None and len(chunks) >= settings.fusion_top_k
         exhausted = all(len(found) < candidates for found in legs.values())
-        if cut or exhausted or len(documents(chunks, document_of)) >= k:
+        ranking = documents(chunks, document_of)
+        if cut or exhausted or len(ranking) >= k:
             break
         candidates *= 2
-    orders = {STAGE[leg]: list(documents(found, document_of)) for leg, found in legs.items()}
     if len(legs) > 1:
-        orders["fusion"] = list(documents(chunks, document_of))
+        orders = {STAGE[leg]: list(documents(found, document_of)) for leg, found in legs.items()}
+        orders["fusion"] = list(ranking)
+    else:
+        orders = {STAGE[leg]: list(ranking) for leg in legs}
     head: list[str] = []
     if parts.head is not None:
         split = parts.head.run(documents=chunks)
         head = list(documents(split["head"], document_of))
         ranked = stages.rerank(query, split["head"], seconds)
-        chunks = parts.behind.run(head=ranked, rest=split["rest"])["documents"]
-        orders["rerank"] = list(documents(chunks, document_of))
-    hits = list(documents(chunks, document_of).items())[:k]
+        ranking = documents(parts.behind.run(head=ranked, rest=split["rest"])["documents"], document_of)
+        orders["rerank"] = list(ranking)
+    hits = list(ranking.items())[:k]
     if settings.score_threshold is not None:
         hits = [(document, score) for document, score in hits if score >= settings.score_threshold]
     return Ranked(hits[: settings.top_n], orders, seconds, head)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHEET = """
 .configurations tr.picked td{background:var(--gold);font-weight:600}
 .configurations tr.out td{color:var(--quiet)}
-.configurations td,.configurations th{white-space:nowrap}
+.configurations td{white-space:nowrap}
 .tag{display:inline-block;border:1px solid var(--rule);border-radius:4px;padding:0 .3rem;margin-inline-start:.3rem}
 pre{background:var(--card);padding:.5rem .75rem;border-radius:6px;white-space:pre-wrap;font-size:.9rem}
 """

@@ -24,7 +24,7 @@ def configurations_table(sweep: Sweep) -> Table:
     gains = any(each.gain for each in sweep.measured)
     priced = any(each.cost is not None for each in sweep.measured)
     headers = ["Configuration", *sweep.grid.keys, *(f"dev {metric.label}" for metric in metrics)]
-    headers += ["reranker's gain", "its ceiling"] if gains else []
+    headers += ["reranker gain", "ceiling"] if gains else []
     headers += ["p50 ms", "p95 ms"] + (["cost of 1000"] if priced else [])
     rows = [_row(sweep, each, [metric.name for metric in metrics], gains, priced) for each in ordered(sweep)]
     return Table(headers, rows, left=1 + len(sweep.grid.keys), title="Configurations")
@@ -70,7 +70,7 @@ def picked_sentence(sweep: Sweep) -> str:
     words = one.configuration.in_words()
     return (
         f"Picked on {questions} dev questions: {one.name} ({words}), with {primary.label} "
-        f"{fixed(one.dev[primary.name])}; {sweep.grid.engine} as it is set has "
+        f"{fixed(one.dev[primary.name])}; engine {sweep.grid.engine} as it is set has "
         f"{fixed(sweep.base.dev.get(primary.name))}."
     )
 
