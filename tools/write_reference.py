@@ -13,6 +13,7 @@ import re
 import sys
 import types
 import typing
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -104,24 +105,22 @@ def settings_page() -> str:
     ]
     for name, field in Settings.model_fields.items():
         model = _model(field.annotation)
-        if name in ("targets", "margins", "engines"):
+        if name in _OWN_WORDS:
             parts += [f"## [{name}]", _OWN_WORDS[name]]
         elif name == "prices":
-            (model,) = (
-                each for each in get_args(field.annotation) if inspect.isclass(each) and issubclass(each, BaseModel)
-            )
-            parts += [f'## [prices."SERVICE"]', sentences(model.__doc__), _keys(model, "prices", said)]
+            (model,) = filter(None, map(_model, get_args(field.annotation)))
+            parts += ['## [prices."SERVICE"]', sentences(model.__doc__), _keys(model, "prices", said)]
         elif model is not None:
             parts += [f"## [{name}]", sentences(model.__doc__), _keys(model, name, said)]
             for key, inner in model.model_fields.items():
                 if (below := _model(inner.annotation)) is not None:
                     parts += [f"### [{name}.{key}]", sentences(below.__doc__), _keys(below, f"{name}.{key}", said)]
+        else:
+            raise SystemExit(f"[{name}]: expected a table that is described, or words of its own here (_OWN_WORDS)")
     parts.append("## Engines, by type")
     for kind, (module, settings, _) in registry._TYPES.items():
         model = getattr(importlib.import_module(module), settings)
-        shown = {"python": "python:MODULE:OBJECT", "haystack": "haystack:FILE.yaml", "run": "run:FILE.trec"}.get(
-            kind, kind
-        )
+        shown = _SPECS.get(kind, kind)
         hidden = {registry._PREFIXED[kind]} if kind in registry._PREFIXED else set()
         parts += [f'### type = "{shown}"', sentences(model.__doc__), _keys(model, "engines", said, hidden)]
     rows = [f"| {code(name)} | {code(f'[{table}] {key}')} |" for name, (table, key) in ENVIRONMENT.items()]
@@ -140,8 +139,9 @@ _OWN_WORDS = {
     "its other keys are below. `preset` takes over the keys of "
     + ", ".join(f"`{name}`" for name in PRESETS)
     + "; your own keys win.",
-    "targets": 'A floor for the mean of a metric, by its name: `mrr = 0.85`, `"recall@20" = 0.9`. A name that starts with '
-    "`latency_` is a ceiling in milliseconds: `latency_p50_ms`, `latency_p95_ms`, `latency_p99_ms`. There is none by default.",
+    "targets": 'A floor for the mean of a metric, by its name: `mrr = 0.85`, `"recall@20" = 0.9`. A name that starts '
+    "with `latency_` is a ceiling in milliseconds: `latency_p50_ms`, `latency_p95_ms`, `latency_p99_ms`. There is none "
+    "by default.",
     "margins": "How much worse than its baseline a run may be, by metric: `mrr = 0.05`. There is none by default.",
 }
 
@@ -150,7 +150,7 @@ def _model(annotation: Any) -> type[BaseModel] | None:
     return annotation if inspect.isclass(annotation) and issubclass(annotation, BaseModel) else None
 
 
-def _keys(model: type[BaseModel], table: str, said: dict[tuple[str, str], str], hidden: set[str] = frozenset()) -> str:  # type: ignore[assignment]
+def _keys(model: type[BaseModel], table: str, said: dict[tuple[str, str], str], hidden: Collection[str] = ()) -> str:
     rows = []
     described = attributes(model)
     for key, field in model.model_fields.items():

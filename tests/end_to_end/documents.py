@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 import yaml
@@ -27,6 +28,17 @@ from kbeval.config import Settings
 if TYPE_CHECKING:
     from pathlib import Path
 
+PLUGIN = "kbeval.pytest_plugin"
+# Each example in a namespace of its own, all of a page in one process: what they import is the slow part.
+DRIVER = """
+import json, sys, io, contextlib
+outputs = []
+for body in json.load(sys.stdin):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(body, "<example>", "exec"), {"__name__": "__main__"})
+    outputs.append(out.getvalue())
+print(json.dumps(outputs))
+"""
 FENCE = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]*) -->\n+)?"
     r"^```(?P<language>[a-z]+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$",
@@ -65,7 +77,10 @@ class Reader:
         self.folder.mkdir()
         programs.mkdir()
         python = shlex.quote(sys.executable)
-        for name, command in {"kbeval": "-m kbeval", "python": "", "pytest": "-m pytest -p no:cacheprovider"}.items():
+        # Installed, the plugin is there by its entry point; from a checkout alone it has to be named.
+        installed = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
+        pytest = "-m pytest -p no:cacheprovider" + ("" if installed else f" -p {PLUGIN}")
+        for name, command in {"kbeval": "-m kbeval", "python": "", "pytest": pytest}.items():
             (programs / name).write_text(f'#!/bin/sh\nexec {python} {command} "$@"\n')
             (programs / name).chmod(0o755)
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("KBEVAL_", "PYTEST_"))}
@@ -75,6 +90,8 @@ class Reader:
         """Does what a page says, and returns how many examples were run or read."""
         done = 0
         page = fences(text)
+        bodies = [fence.body for fence in page if is_run(fence)]
+        outputs = iter(json.loads(self._run([sys.executable, "-c", DRIVER], 0, json.dumps(bodies))) if bodies else ())
         for fence, following in zip(page, [*page[1:], None], strict=True):
             if fence.mark.startswith("not run: "):
                 continue
@@ -82,8 +99,8 @@ class Reader:
                 self._console(fence)
             elif fence.title is not None:
                 self._write(fence)
-            elif fence.language == "python":
-                out = self._run([sys.executable, "-c", fence.body], 0)
+            elif is_run(fence):
+                out = next(outputs)
                 if following is not None and following.language == "text" and not fence.behind:
                     same(out, following.body)
                 else:
@@ -114,12 +131,24 @@ class Reader:
             if shown.strip():
                 same(out, shown)
 
-    def _run(self, command: list[str], code: int) -> str:
+    def _run(self, command: list[str], code: int, given: str = "") -> str:
         done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=180, check=False
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
         )
         assert done.returncode == code, f"{command[-1]}\nended with {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
+
+
+def is_run(fence: Fence) -> bool:
+    """Whether it is Python that is run as it stands."""
+    return fence.language == "python" and fence.title is None and not fence.mark.startswith("not run: ")
 
 
 def same(found: str, shown: str) -> None:
