@@ -1,7 +1,8 @@
 // A page that is opened from disk may start no worker. The search runs in one, so there it gets a hidden frame instead,
 // which speaks as a worker does.
 if (location.protocol === "file:") {
-  window.Worker = class extends EventTarget {
+  // By this name the theme's worker knows that it is in a frame, and looks for its parts beside its own script.
+  window.IFrameWorker = window.Worker = class extends EventTarget {
     constructor(url) {
       super();
       const base = new URL(url, location.href);
@@ -26,7 +27,7 @@ if (location.protocol === "file:") {
           script.onerror = failed;
           inside.document.body.append(script);
         });
-      load(url).then(() => {
+      load(base).then(() => {
         this.waiting.forEach(this.send);
         this.waiting = null;
       });
