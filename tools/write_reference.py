@@ -13,7 +13,6 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -28,6 +27,9 @@ from kbeval.engines.presets import PRESETS
 from kbeval.evaluation.metrics.base import Cutoff, Family
 from kbeval.evaluation.metrics.parsing import parse_metric
 from kbeval.evaluation.metrics.registry import families
+
+if typing.TYPE_CHECKING:
+    from collections.abc import Collection
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

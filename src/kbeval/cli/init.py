@@ -13,9 +13,7 @@ from kbeval.cli import options
 def init(
     example: Annotated[
         bool,
-        typer.Option(
-            "--example", help="Also write the seed corpus, its labelled questions, and what --workflow writes."
-        ),
+        typer.Option("--example", help="Also write the seed corpus, its labelled questions, and the workflow."),
     ] = False,
     workflow: Annotated[
         bool, typer.Option("--workflow", help="Also write a GitHub workflow that gates pull requests.")
