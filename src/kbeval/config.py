@@ -45,10 +45,24 @@ class _Table(BaseModel):
 class CorpusSettings(_Table):
     """Where documents come from, and how questions' chunks are cut.
 
-    ``dsn`` to ``timeout_s`` are the Postgres provider's. They are judged where a corpus is read, and not here: what
-    pydantic says about a table as a whole quotes it, and a DSN may hold a password.
+    Attributes:
+        provider: ``files`` (.md with front matter, .txt, .html), ``postgres``, ``beir`` (a corpus.jsonl),
+            ``ir_datasets``, or ``package.module:Class``.
+        path: the folder or file; the id of an ir_datasets collection, such as ``beir/scifact``.
+        dsn: of the database that is read and never written; better in the variable that ``dsn_env`` names.
+        dsn_env: the variable that holds the DSN; ``KBEVAL_CORPUS_DSN`` without it.
+        table: the table that holds the documents; either this or ``query``.
+        query: a SELECT that gives them.
+        columns: which column is what: ``{ id = "slug", title = "title", text = "body" }``. Any other name becomes
+            metadata; without it columns are taken by their own names.
+        timeout_s: how long the database may take to answer, in seconds.
+        chunker: how chunks are cut that questions are written from.
+        chunk_words: the most words of a chunk.
+        chunk_overlap: the words that a chunk shares with the one before.
     """
 
+    # ``dsn`` to ``timeout_s`` are the Postgres provider's. They are judged where a corpus is read, and not here: what
+    # pydantic says about a table as a whole quotes it, and a DSN may hold a password.
     provider: str = "files"
     path: str = "corpus/seed_docs"
     dsn: str | None = Field(default=None, repr=False)
@@ -63,7 +77,13 @@ class CorpusSettings(_Table):
 
 
 class TestSetSettings(_Table):
-    """Which questions are asked, and from which grade on a document counts as relevant."""
+    """Which questions are asked, and from which grade on a document counts as relevant.
+
+    Attributes:
+        questions: the labelled questions. Committed, and replayed by every run.
+        labels: what people and models have judged since.
+        level: from which grade on a document is relevant; 1 without it, and 2 where judged grades are in the test set.
+    """
 
     questions: str = "corpus/questions.cache.json"
     labels: str = "corpus/labels.jsonl"
@@ -71,7 +91,13 @@ class TestSetSettings(_Table):
 
 
 class CompareSettings(_Table):
-    """What is compared, fixed before a run so that the family of tests is known."""
+    """What is compared, fixed before a run so that the family of tests is known.
+
+    Attributes:
+        primary: the one metric that verdicts are about. Fix it before a run, not after.
+        metrics: what is reported; kbeval's own choice without it.
+        alpha: the level of significance.
+    """
 
     primary: str = "mrr"
     metrics: list[str] | None = None
@@ -79,7 +105,19 @@ class CompareSettings(_Table):
 
 
 class LlmSettings(_Table):
-    """Any OpenAI-compatible server. The key is in OPENROUTER_API_KEY, else OPENAI_API_KEY."""
+    """Any OpenAI-compatible server. The key is in OPENROUTER_API_KEY, else OPENAI_API_KEY.
+
+    Attributes:
+        base_url: where it is: OpenRouter, OpenAI, Ollama (``http://localhost:11434/v1``), vLLM.
+        model: the model that writes questions, and grades where ``[judge] model`` names no other.
+        timeout_s: for one whole answer, in seconds.
+        retries: of one call after server errors, timeouts and cut connections; 429 is none of these.
+        concurrency: calls at once.
+        requests_per_minute: evenly spaced; 0 for as many as there are. On 429 the rate falls by half and recovers.
+        max_tokens_total: what one command may spend, sent and received together; 0 for no limit.
+        backoff_s: the first pause after a failure; doubled each time, up to 30 s.
+        max_wait_s: how long a server may answer nothing but 429 before the calls that are left fail.
+    """
 
     base_url: str = "https://openrouter.ai/api/v1"
     model: str = "openai/gpt-4o-mini"
@@ -93,7 +131,15 @@ class LlmSettings(_Table):
 
 
 class BandSettings(_Table):
-    """For each style the least and the most overlap (METHOD 5) that its questions may have with their text."""
+    """For each style the least and the most overlap that its questions may have with their text.
+
+    Overlap is the share of a question's content words that its text holds (METHOD 5).
+
+    Attributes:
+        near: in the text's own words.
+        mid: between the two.
+        far: in other words.
+    """
 
     near: tuple[float, float] = (0.7, 1.0)
     mid: tuple[float, float] = (0.35, 0.8)
@@ -112,7 +158,16 @@ class BandSettings(_Table):
 
 
 class GenerateSettings(_Table):
-    """What ``kbeval generate`` asks for, and what it takes."""
+    """What ``kbeval generate`` asks for, and what it takes.
+
+    Attributes:
+        styles: which questions are written of each chunk.
+        max_words: longer questions are rejected.
+        max_answer_tokens: of one answer; a model that thinks aloud needs more.
+        round_trip: reject what neither BM25 nor static word vectors find. This flatters engines like these two, and
+            drops questions that only a better one would answer.
+        round_trip_k: within how many documents they must find it.
+    """
 
     styles: list[Literal["near", "mid", "far"]] = Field(default=["near", "mid", "far"], min_length=1)
     bands: BandSettings = BandSettings()
@@ -125,8 +180,13 @@ class GenerateSettings(_Table):
 class JudgeSettings(_Table):
     """How a model judges what runs found. The server and its limits are those of ``[llm]``.
 
-    ``model`` is ``[llm] model`` where it is not set. Documents of more than ``max_characters`` are shown by their best
-    chunks. A larger share of unreadable votes than ``max_unparsed`` makes the command fail.
+    Attributes:
+        model: who grades; ``[llm] model`` without it. Better of another family than the one that wrote the questions.
+        depth: how many documents of each run's answers are judged.
+        votes: differently worded; 1 halves the price, and leaves no agreement to tell doubt from.
+        max_unparsed: a larger share of votes that cannot be read makes the command fail.
+        max_characters: a longer document is shown by the chunks that BM25 ranks best for the question.
+        max_answer_tokens: of one answer; a model that thinks before it answers needs more.
     """
 
     model: str | None = Field(default=None, min_length=1)
@@ -138,7 +198,12 @@ class JudgeSettings(_Table):
 
 
 class CheckSettings(_Table):
-    """Which words of ``kbeval check`` fail it, besides a missed target and a regression, which always do."""
+    """Which words of ``kbeval check`` fail it, besides a missed target and a regression, which always do.
+
+    Attributes:
+        unreachable: a target that no ranking can reach on this test set.
+        cannot_tell: too few questions to tell whether the run is worse by more than its margin.
+    """
 
     unreachable: Literal["warn", "fail"] = "warn"
     cannot_tell: Literal["warn", "fail"] = "warn"
@@ -147,7 +212,9 @@ class CheckSettings(_Table):
 class HistorySettings(_Table):
     """Where evaluated runs are recorded: an SQLite file, or a PostgreSQL database by its DSN.
 
-    Without a store it is ``results/history.sqlite`` beside what ``evaluate`` writes.
+    Attributes:
+        store: the file or the DSN; ``results/history.sqlite`` beside what ``evaluate`` writes without it.
+        record: whether ``kbeval evaluate`` records its runs.
     """
 
     store: str | None = Field(default=None, min_length=1, repr=False)
@@ -155,7 +222,12 @@ class HistorySettings(_Table):
 
 
 class StoreSettings(_Table):
-    """The evaluation database: an embedded one where no DSN is given."""
+    """The evaluation database.
+
+    Attributes:
+        dsn: a PostgreSQL server with pgvector, in which a schema of its own is made and dropped; an embedded one is
+            started without it.
+    """
 
     dsn: str | None = None
 
@@ -181,7 +253,13 @@ class RunSettings(_Table):
 
 
 class Price(_Table):
-    """What a service costs, in whatever currency. A kind of unit without a price is one that it does not charge for."""
+    """What a service costs, in whatever currency. A kind of unit without a price is one that it does not charge for.
+
+    Attributes:
+        per_million_tokens: sent to it.
+        per_million_completion_tokens: that a model writes.
+        per_thousand_rerank_units: as a reranker counts them.
+    """
 
     per_million_tokens: float = Field(default=0.0, ge=0)
     per_million_completion_tokens: float = Field(default=0.0, ge=0)

@@ -11,13 +11,21 @@ _PACKAGE = Path(__file__).parent
 _FOLDERS = ("corpus/seed_docs", "qrels", "runs", "results")
 
 
-def scaffold(root: Path, config: str, *, example: bool) -> list[str]:
+def scaffold(root: Path, config: str, *, example: bool, workflow: bool = False) -> list[str]:
     """Writes what is missing below ``root`` and overwrites nothing.
+
+    Args:
+        root: the project's folder.
+        config: the name of its settings file.
+        example: also write the example corpus and its questions.
+        workflow: also write a workflow that gates pull requests on GitHub; the example has one too.
 
     Returns:
         The paths written, relative to ``root``.
     """
     files = {config: _PACKAGE / "templates" / "kbeval.toml"}
+    if example or workflow:
+        files[".github/workflows/kbeval.yml"] = _PACKAGE / "templates" / "workflow.yml"
     if example:
         corpus = _example_corpus()
         files["corpus/questions.cache.json"] = corpus / "questions.cache.json"

@@ -161,16 +161,6 @@ def test_importing_costs_nothing_and_changes_nothing() -> None:
     assert done.stdout.strip() == "True", done.stderr
 
 
-@pytest.mark.parametrize("document", ["docs/library.md"])
-def test_the_documents_examples_run(project_root: Path, document: str, tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (project_root / document).read_text(), re.DOTALL)
-    assert blocks
-    for block in blocks:
-        done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, cwd=tmp_path, check=False)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout
-
-
 def test_docstring_examples() -> None:
     import doctest
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kbeval.config import Project
     from kbeval.evaluation.comparison import RunSource
     from kbeval.evaluation.gates import Baseline, Margin, Measured, Target
-    from kbeval.evaluation.metrics import Metric
     from kbeval.evaluation.test_set import TestSet
 
 HISTORY = "history"
@@ -124,7 +123,7 @@ def _measured(
     margins: Sequence[Margin],
 ) -> tuple[list[Measured], dict[str, Baseline]]:
     """The runs, and for each the baseline that it is held against."""
-    from kbeval.evaluation.gates import measure_runs
+    from kbeval.evaluation.gates import measure_pairs
 
     from_history = baseline is not None and str(baseline) == HISTORY
     bases = [] if baseline is None or from_history else [_baseline_of(path, baseline) for path in paths]
@@ -134,28 +133,13 @@ def _measured(
     opened = _open(paths, test_set, others)
     sources = opened[: len(paths)]
     by_path = {path.resolve(): source for path, source in zip([*paths, *others], opened, strict=True)}
-    pairs = [(source, by_path[path.resolve()]) for source, path in zip(sources, bases, strict=True)] if bases else []
-    for source, other in pairs:
-        _same_depth(source, other)
-    asked: list[Metric] = [target.metric for target in targets if target.metric] + [m.metric for m in margins]
-    # A run without a sidecar is cut where its baseline was, and the other way round.
-    declared = [source.sidecar.k for source in opened if source.sidecar]
-    measured = measure_runs(test_set, opened, asked, depth=min(declared) if declared and pairs else None)
-    by_name = {one.name: one for one in measured}
-    baselines: dict[str, Baseline] = {}
-    for source, other in pairs:
-        if source is other:
-            continue  # a run is not held against itself
-        run, base = by_name[source.name], by_name[other.name]
-        if (source.sidecar is None or other.sidecar is None) and run.longest != base.longest:
-            options.warn(
-                f"{run.name} and its baseline {base.name} differ in depth ({run.longest} and {base.longest} "
-                f"documents): metrics without a cut-off are not comparable"
-            )
-        baselines[run.name] = _as_baseline(base)
-    if from_history:
-        baselines = _from_history(project, test_set, sources, by_name, margins)
-    return measured[: len(paths)], baselines
+    found = measure_pairs(test_set, sources, [by_path[path.resolve()] for path in bases], targets, margins)
+    for warning in found.warnings:
+        options.warn(warning)
+    if not from_history:
+        return list(found.runs), dict(found.baselines)
+    by_name = {one.name: one for one in found.runs}
+    return list(found.runs), _from_history(project, test_set, sources, by_name, margins)
 
 
 def _from_history(
@@ -251,22 +235,6 @@ def _open(paths: Sequence[Path], test_set: TestSet, baselines: Sequence[Path] = 
         raise KbevalError(f"{problems[0]}: what was measured on other data can be held to nothing; run it again")
     require_whole(sources)
     return sources
-
-
-def _same_depth(source: RunSource, base: RunSource) -> None:
-    from kbeval.errors import KbevalError
-
-    if source.sidecar and base.sidecar and source.sidecar.k != base.sidecar.k:
-        raise KbevalError(
-            f"run {source.name}: expected the depth of its baseline {base.name} (k = {base.sidecar.k}), found "
-            f"k = {source.sidecar.k}; run one of them again"
-        )
-
-
-def _as_baseline(base: Measured) -> Baseline:
-    from kbeval.evaluation.gates import Baseline
-
-    return Baseline(base.name, base.values, len(base.errors), base.judged, base.pooled, origin="run")
 
 
 def _append(path: Path, text: str) -> None:

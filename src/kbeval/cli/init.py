@@ -12,7 +12,11 @@ from kbeval.cli import options
 
 def init(
     example: Annotated[
-        bool, typer.Option("--example", help="Also write the seed corpus and its labelled questions.")
+        bool,
+        typer.Option("--example", help="Also write the seed corpus, its labelled questions, and the workflow."),
+    ] = False,
+    workflow: Annotated[
+        bool, typer.Option("--workflow", help="Also write a GitHub workflow that gates pull requests.")
     ] = False,
     config: options.Config = None,
 ) -> None:
@@ -21,7 +25,7 @@ def init(
     from kbeval.scaffold import scaffold
 
     root = config.resolve().parent if config else Path.cwd()
-    written = scaffold(root, config.name if config else CONFIG_NAME, example=example)
+    written = scaffold(root, config.name if config else CONFIG_NAME, example=example, workflow=workflow)
     for path in written:
         typer.echo(f"wrote {path}")
     if not written:
