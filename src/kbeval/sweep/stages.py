@@ -13,6 +13,7 @@ import numpy as np
 from kbeval._version import __version__
 from kbeval.engines.base import Answer, Engine
 from kbeval.engines.components.answering import STAGE, Parts, answered, timed_stage
+from kbeval.engines.components.fusion import Behind, Head, make_fusion, with_score
 from kbeval.engines.components.services import ServiceError
 from kbeval.engines.hybrid import (
     HybridEngine,
@@ -270,7 +271,7 @@ class RememberedStages:
             places, scores = _unpacked(value)
             chunks = index.cut.chunks
             pairs = zip(places.tolist(), scores.tolist(), strict=True)
-            ranking = [replace(chunks[place], score=score) for place, score in pairs]
+            ranking = [with_score(chunks[place], score) for place, score in pairs]
             index.hold(key, ranking)
         return ranking
 
@@ -303,7 +304,7 @@ class RememberedStages:
         ranks, scores = _unpacked(self._once("rerank", key, "rerank", really, seconds, now=not local))
         # Equal scores keep the order in which the chunks came, as both rerankers that score pairs have it.
         order = np.argsort(ranks) if self._listwise else np.lexsort((np.asarray(places), -scores))
-        return [replace(chunks[places[i]], score=float(scores[i])) for i in order.tolist()]
+        return [with_score(chunks[places[i]], float(scores[i])) for i in order.tolist()]
 
     def _once(
         self,
@@ -346,8 +347,6 @@ class SweptEngine(Engine):
     thread_safe = True
 
     def __init__(self, settings: HybridSettings, index: Index, stages: RememberedStages) -> None:
-        from kbeval.engines.components.fusion import Behind, Head, make_fusion
-
         self.settings = settings
         self.heads: dict[str, list[str]] = {}
         """For each question the documents that the reranker saw."""

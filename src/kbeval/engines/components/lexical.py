@@ -7,7 +7,6 @@ where bm25s takes less than one) and knows neither stems nor stop words.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from haystack import Document, component, default_from_dict, default_to_dict
@@ -16,6 +15,7 @@ from haystack_integrations.document_stores.pgvector import (
 )
 
 from kbeval.engines.bm25_index import Bm25Index
+from kbeval.engines.components.fusion import with_score
 from kbeval.engines.ranking import best_first
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class BM25Retriever:
         found = best_first(scores, self.top_k if top_k is None else top_k)
         return {
             "documents": [
-                replace(self._documents[i], score=score)
+                with_score(self._documents[i], score)
                 for i, score in zip(found.tolist(), scores[found].tolist(), strict=True)
             ]
         }
