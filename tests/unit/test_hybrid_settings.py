@@ -28,7 +28,8 @@ def test_defaults_are_the_embedded_ones() -> None:
     assert settings.model_dump() == {
         "legs": ("bm25", "vector"), "embedder": "wordllama", "embedder_base_url": None, "candidates": 100,
         "fusion_k": 60, "fusion_top_k": None, "reranker": "none", "reranker_base_url": None,
-        "rerank_candidates": 20, "timeout_s": 30.0, "retries": 2, "chunker": "words", "heading_path": True,
+        "rerank_candidates": 20, "top_n": None, "score_threshold": None,
+        "timeout_s": 30.0, "retries": 2, "chunker": "words", "heading_path": True,
         "chunk_words": 120, "chunk_overlap": 20, "query_prefix": None, "document_prefix": None, "search": "exact",
         "m": 16, "ef_construction": 64, "ef_search": 40, "device": None, "batch_size": 32, "trust_remote_code": False,
     }  # fmt: skip
