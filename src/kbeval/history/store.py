@@ -164,7 +164,12 @@ class _Postgres(History):
     begin = "BEGIN"
 
     def _has_table(self, name: str) -> bool:
-        return self._execute("SELECT to_regclass(%s)", [name]).fetchone()[0] is not None
+        # Not by to_regclass: it answers from a cache, which having waited for an advisory lock does not renew, so that
+        # tables that another process has just made would be missing. Reading the catalogue itself sees them.
+        found = self._execute(
+            "SELECT 1 FROM pg_catalog.pg_class WHERE relname = %s AND pg_catalog.pg_table_is_visible(oid)", [name]
+        )
+        return found.fetchone() is not None
 
     @contextmanager
     def _transaction(self, *, preparing: bool = False) -> Iterator[None]:
