@@ -19,7 +19,7 @@ from kbeval.errors import KbevalError
 from kbeval.evaluation.comparison import RunSource, read_source
 from kbeval.evaluation.default_metrics import choose_metrics
 from kbeval.evaluation.gates import Check, Policy, check_run, measure_pairs, measure_runs, read_margins, read_targets
-from kbeval.evaluation.provenance import check_provenance
+from kbeval.evaluation.provenance import check_provenance, require_whole
 from kbeval.evaluation.test_set import TestSet, from_dataset
 from kbeval.formats.sidecar import read_sidecar, sidecar_path
 from kbeval.formats.trec import run_name
@@ -195,6 +195,7 @@ def _source(given: Any) -> RunSource | None:
 def _refuse_foreign(sources: list[RunSource], test_set: TestSet) -> None:
     if problems := check_provenance(sources, test_set, force=True):
         raise KbevalError(f"{problems[0]}: what was measured on other data can be held to nothing; run it again")
+    require_whole(sources)
 
 
 class _Given:

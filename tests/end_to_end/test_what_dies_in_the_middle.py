@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import socket
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.end_to_end.conftest import Kbeval
 
-COUNT = 300
+COUNT = 600
 ENDPOINT = """
 import json, sys, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,7 +30,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
-        time.sleep(0.02)
+        time.sleep(0.005)
         with open("asked.txt", "a") as log:
             log.write("1\\n")
         body = json.dumps({"hits": [{"id": "d1"}, {"id": "d2"}]}).encode()
@@ -47,15 +48,15 @@ ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 
 @pytest.fixture
 def many(kbeval: Kbeval) -> Kbeval:
-    """A folder with a data set of three hundred questions about five documents."""
+    """A folder with a data set of many questions about five documents."""
     folder = kbeval.folder / "many"
     (folder / "qrels").mkdir(parents=True)
     words = ["till", "printer", "refund", "payout", "passcode"]
     lines = [{"_id": f"d{n}", "title": "", "text": f"the {word} of a shop"} for n, word in enumerate(words)]
     (folder / "corpus.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    questions = [{"_id": f"q{n:03d}", "text": f"where is the {words[n % 5]} number {n}"} for n in range(COUNT)]
+    questions = [{"_id": f"q{n:04d}", "text": f"where is the {words[n % 5]} number {n}"} for n in range(COUNT)]
     (folder / "queries.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in questions))
-    judged = "".join(f"q{n:03d}\td{n % 5}\t1\n" for n in range(COUNT))
+    judged = "".join(f"q{n:04d}\td{n % 5}\t1\n" for n in range(COUNT))
     (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
     return kbeval
 
@@ -64,6 +65,7 @@ def many(kbeval: Kbeval) -> Kbeval:
 def temporary() -> Iterator[Path]:
     """A short temporary folder of the test's own."""
     folder = Path(tempfile.mkdtemp(prefix="kbt", dir="/tmp"))
+    folder.chmod(0o755)  # PostgreSQL may run as another user
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -73,6 +75,11 @@ def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.002)
+
+
+def of_postgres(process: psutil.Process, folder: Path) -> bool:
+    words = process.info["cmdline"] or []
+    return "postgres" in (process.info["name"] or "") and any(str(folder) in word for word in words)
 
 
 def lines(path: Path) -> int:
@@ -103,11 +110,17 @@ def test_postgres_is_killed(many: Kbeval, temporary: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_for(lambda: lines(many.folder / "runs" / "a.journal") >= 20 or process.poll() is not None)
-    (pid_file,) = temporary.glob("kbeval-store-*/data/postmaster.pid")
-    server = psutil.Process(int(pid_file.read_text().split()[0]))
-    for each in [server, *server.children(recursive=True)]:
-        each.kill()
+    wait_for(lambda: lines(many.folder / "runs" / "a.journal") or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
+    killed = [each for each in psutil.process_iter(["name", "cmdline"]) if of_postgres(each, temporary)]
+    assert killed
+    for each in killed:
+        with contextlib.suppress(psutil.NoSuchProcess):  # ended with its parent
+            family = each.children(recursive=True)
+            each.kill()
+            for child in family:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
     _, err = process.communicate(timeout=120)
     assert process.returncode == 1, err
     assert "Traceback" not in err
