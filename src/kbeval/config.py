@@ -382,10 +382,13 @@ def explain(error: ValidationError, model: type[BaseModel]) -> dict[str, str]:
         return {"expected": f"a known key{hint}", "found": repr(dotted)}
     if problem["type"] == "missing":
         return {"expected": f"the key {dotted!r}", "found": "none"}
+    said = problem["msg"].removeprefix("Value error, ")
+    if not place and ", found " in said:
+        expected, _, found = said.removeprefix("expected ").rpartition(", found ")
+        return {"expected": expected, "found": found}
     if not place:
         found = str(problem["input"]) if not isinstance(problem["input"], dict) else "other values"
         return {"expected": problem["msg"].removeprefix("Value error, ").removeprefix("expected "), "found": found}
-    said = problem["msg"].removeprefix("Value error, ")
     if said.startswith("expected ") and ", found " in said:
         # A validator that says it whole, and does not repeat what may be a secret.
         expected, _, found = said.removeprefix("expected ").rpartition(", found ")

@@ -6,10 +6,11 @@ worker that dies costs its batch's time: the batch is done again by another.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -81,6 +82,9 @@ def dask_cluster(address: str) -> Iterator[Workers]:
         import distributed
     except ImportError:
         raise KbevalError("--scheduler needs Dask: pip install 'kbeval[dask]'") from None
+    if not re.fullmatch(r"(?:[a-z]+://)?[^\s/]+:\d{1,5}", address):
+        # Dask would begin to connect, and report at the end of the process that it did not.
+        raise KbevalError(f"--scheduler: expected an address such as tcp://host:8786, found {address!r}")
     _quiet()
     try:
         client: Any = distributed.Client(  # type: ignore[no-untyped-call]
@@ -94,7 +98,8 @@ def dask_cluster(address: str) -> Iterator[Workers]:
         workers.check()
         yield workers
     finally:
-        client.close(timeout=5)
+        with suppress(Exception):  # a scheduler that is gone, or was none
+            client.close(timeout=5)
 
 
 def _quiet() -> None:

@@ -238,6 +238,8 @@ def test_what_is_asked_for_in_vain_is_one_clear_line(forty: Kbeval) -> None:
         address = f"tcp://127.0.0.1:{nobody.getsockname()[1]}"
         line = forty.refused(*command("runs", "--scheduler", address))
     assert line.startswith(f"--scheduler {address}: expected a Dask scheduler, found none: ")
+    line = forty.refused(*command("runs", "--scheduler", "nonsense"))
+    assert line == "--scheduler: expected an address such as tcp://host:8786, found 'nonsense'"
     with cluster(forty, workers=0) as (address, _, _):
         line = forty.refused(*command("runs", "--scheduler", address))
         assert line == f"--scheduler {address}: expected at least one worker, found none"

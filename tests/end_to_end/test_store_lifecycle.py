@@ -547,7 +547,8 @@ def test_documents_are_loaded_as_they_are(base: Path) -> None:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Store]:
     """Somebody's server: one of our own making, that the tests use as a stranger would."""
-    with pytest.MonkeyPatch.context() as patch, open_store() as store:
+    # In this order: the variable is put back before the store that set it closes, which gives it back to another's.
+    with open_store() as store, pytest.MonkeyPatch.context() as patch:
         patch.delenv(DSN_VARIABLE)
         yield store
 

@@ -14,6 +14,7 @@ from kbeval.formats.sidecar import EngineFacts, Partial, Sidecar
 from kbeval.report.markdown import results_md
 from kbeval.report.page.explorer import explorer
 from kbeval.report.page.losses import count_reasons
+from kbeval.report.page.pictures import left_out, pictures
 from kbeval.report.results_json import results
 from kbeval.report.terminal import as_terminal
 from plain_trec import qrels_of, run_of
@@ -64,6 +65,12 @@ def test_a_partial_run_neither_wins_nor_loses_and_is_compared_on_what_both_were_
     bit = 1 << data["reasons"].index("not asked")
     assert data["runs"][0]["flags"] == [0 if q in asked else bit for q in QUERIES]
     assert count_reasons(why.flags[0])["not asked"] == 12
+    assert left_out(comparison).startswith(
+        "Runs that were not asked every question are in no picture but the last (partial)"
+    )
+    drawn = pictures(comparison)
+    assert drawn
+    assert not any(picture.name.startswith("difference") or "partial" in str(picture.svg) for picture in drawn)
     found = results(comparison)
     assert found["runs"]["partial"]["missing"] == 12
     assert found["runs"]["partial"]["asked"]["metrics"]["mrr"] == 1.0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kbeval.errors import InputError
+from kbeval.evaluation.gates.judging import latency_percentile
 from kbeval.formats.sidecar import EngineFacts, Sidecar, read_sidecar, write_sidecar
 
 if TYPE_CHECKING:
@@ -42,3 +44,22 @@ def test_a_broken_sidecar_is_one_line(tmp_path: Path, content: str, message: str
     with pytest.raises(InputError) as caught:
         read_sidecar(tmp_path / "a.json")
     assert message in str(caught.value)
+
+
+def test_the_question_that_was_asked_first_is_in_no_percentile() -> None:
+    latencies = {f"q{n}": {"total": float(n), "embed": n / 2} for n in range(1, 12)} | {"q0": {"total": 9000.0}}
+    engine = EngineFacts(name="a", type="x")
+    sidecar = Sidecar(
+        engine=engine,
+        k=5,
+        corpus_hash="c",
+        queries_hash="q",
+        latencies_ms=latencies,
+        cold_start={"first_ms": {"q0": {"total": 9000.0}}},
+    )
+    assert sorted(sidecar.warm_ms()) == [float(n) for n in range(1, 12)]
+    assert sorted(sidecar.warm_ms("embed")) == [n / 2 for n in range(1, 12)]
+    # What kbeval check holds to latency_p95_ms: of 1 to 11, 10.5.
+    measured = SimpleNamespace(sidecar=sidecar)
+    assert latency_percentile(measured, 95) == pytest.approx(10.5)  # type: ignore[arg-type]
+    assert latency_percentile(measured, 50) == 6  # type: ignore[arg-type]

@@ -36,13 +36,16 @@ class AskedByBoth:
 
 
 def asked_rows(sidecar: Sidecar | None, queries: Sequence[str]) -> NDArray[np.int64] | None:
-    """The places of the queries that a run was asked; None for a run that was asked them all, as far as is known."""
+    """The places of the queries that a run was asked; None for a run that was asked them all, as far as is known.
+
+    Questions that are in no metric do not count: who was not asked those alone is whole here.
+    """
     if sidecar is None or (sidecar.partial is None and sidecar.incomplete is None):
         return None
     asked = None if sidecar.partial is None else set(sidecar.partial.queries)
     unasked = {query for query, error in sidecar.errors.items() if error.startswith(NOT_ASKED)}
     places = [i for i, query in enumerate(queries) if query not in unasked and (asked is None or query in asked)]
-    return np.array(places, dtype=np.int64)
+    return np.array(places, dtype=np.int64) if len(places) < len(queries) else None
 
 
 def in_common(*rows: NDArray[np.int64] | None) -> NDArray[np.int64] | None:

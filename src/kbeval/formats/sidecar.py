@@ -86,6 +86,11 @@ class Sidecar(BaseModel):
     usage_by_query: dict[str, Any] = {}
     gold_ranks: dict[str, dict[str, int | None]] = {}
 
+    def warm_ms(self, stage: str = TOTAL) -> list[float]:
+        """Milliseconds of a stage, a query each, without those of the query that was asked first: the cold start."""
+        cold = self.cold_start.get("first_ms") or {}
+        return [stages[stage] for query, stages in self.latencies_ms.items() if stage in stages and query not in cold]
+
 
 def sidecar_path(run_path: Path, name: str) -> Path:
     """Where the sidecar of a run file lies: beside it, under the run's own file name."""

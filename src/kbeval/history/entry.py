@@ -11,7 +11,6 @@ import numpy as np
 import orjson
 
 from kbeval._version import __version__
-from kbeval.formats.sidecar import TOTAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +71,7 @@ def entry_of(run: Measured, key: str, test_set: TestSet, revision: Revision, whe
     """The entry of a run that was measured on a test set."""
     sidecar = run.sidecar
     engine = sidecar.engine if sidecar else None
-    waited = [stages[TOTAL] for stages in sidecar.latencies_ms.values() if TOTAL in stages] if sidecar else []
+    waited = sidecar.warm_ms() if sidecar else []
     return Entry(
         key=key,
         when=when,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kbeval.running.policy import Policy
     from kbeval.running.runner import Outcomes
 
-_STAGES = (TOTAL, "embed", "lexical", "vector", "fusion", "rerank")
+_STAGES = (TOTAL, "embed", "lexical", "fulltext", "vector", "fusion", "rerank")
 
 
 def latency_table(runs: Sequence[Outcomes]) -> Table:
@@ -27,7 +27,7 @@ def latency_table(runs: Sequence[Outcomes]) -> Table:
         summary = run.summary_ms()
         counts = run.counts()
         failed = [str(counts["errored"] - counts["not_asked"]), str(counts["timed_out"])]
-        for stage in sorted(summary, key=_order):
+        for stage in sorted(summary, key=stage_order):
             figures = summary[stage]
             rows.append(
                 [
@@ -73,7 +73,7 @@ def _each(usage: Usage, asked: int) -> str:
     return ", ".join(f"{count / asked:.4g} {name}" for name, count in usage.counted() if name != "calls")
 
 
-def _order(stage: str) -> tuple[int, str]:
+def stage_order(stage: str) -> tuple[int, str]:
     """The total, the stages in their order, those of other engines by name, and last what was waited."""
     if stage == WAITED:
         return (len(_STAGES) + 1, stage)

@@ -121,7 +121,8 @@ class ListwiseRanker:
         # Told here: the meter listens in the thread that asks, and the calls were made in another.
         for pause in calls.pauses:
             retried(pause)
-        used(Usage(f"llm:{self.model}", calls.answered, tally.prompt_tokens, tally.completion_tokens))
+        if calls.answered:
+            used(Usage(f"llm:{self.model}", calls.answered, tally.prompt_tokens, tally.completion_tokens))
         with self._lock:
             self.prompt_tokens += tally.prompt_tokens
             self.completion_tokens += tally.completion_tokens

@@ -176,11 +176,10 @@ def _latency(run: Measured, target: Target) -> Line:
 
 
 def latency_percentile(run: Measured, percentile: int) -> float | None:
-    """What the caller waited, in milliseconds, linearly interpolated between queries as sidecars do."""
+    """What the caller waited, in ms, linearly interpolated between queries and without the cold start, as in sidecars."""
     if run.sidecar is None:
         return None
-    waited = [stages[TOTAL] for stages in run.sidecar.latencies_ms.values() if TOTAL in stages]
-    if waited:
+    if waited := run.sidecar.warm_ms():
         return float(np.percentile(waited, percentile))
     return run.sidecar.latency_ms.get(TOTAL, {}).get(f"p{percentile}")
 

@@ -79,6 +79,7 @@ def _tables(comparison: Comparison, why: Losses) -> list[dict[str, object]]:
     made = [
         _reasons(comparison, why),
         sections.strata_table(comparison),
+        sections.partial_table(comparison),
         sections.metrics_by_run(comparison),
         sections.pairs_table(comparison) if comparison.pairs else None,
         sections.without_errors_table(comparison),
@@ -86,6 +87,7 @@ def _tables(comparison: Comparison, why: Losses) -> list[dict[str, object]]:
         sections.added_gold_table(comparison),
         sections.labels_table(comparison),
         sections.legs_table(comparison),
+        sections.lost_table(comparison),
         _errors(comparison),
         sections.unanswerable_table(comparison),
     ]

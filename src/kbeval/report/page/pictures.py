@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,8 @@ from markupsafe import Markup
 from kbeval.evaluation.comparison import RANKED_IDS
 from kbeval.evaluation.slices import further_slices, slices
 from kbeval.evaluation.statistics import paired
-from kbeval.formats.sidecar import TOTAL
+from kbeval.formats.sidecar import TOTAL, WAITED
+from kbeval.report.latency import stage_order
 from kbeval.report.page.svg import (
     LIGHT,
     MOST_LETTERS,
@@ -29,7 +30,7 @@ from kbeval.report.page.svg import (
     scale,
     tick_text,
 )
-from kbeval.report.sentences import fixed
+from kbeval.report.sentences import fixed, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,19 +62,26 @@ class Picture:
 
 def pictures(comparison: Comparison) -> list[Picture]:
     """Every picture that the data can give, the most telling first."""
+    every = comparison.runs[:MOST_RUNS]
+    comparison = _of_whole_runs(comparison)
     runs = comparison.runs[:MOST_RUNS]
+    if not runs:
+        return [picture for picture in [_latency(every)] if picture is not None]
     made = [_differences(comparison), _metrics(comparison, runs)]
     made += _by_k(comparison, runs)
     made += _sorted(comparison)
     made += [_first_ranks(comparison, runs)]
     made += _slices(comparison, runs)
-    made += [_latency(runs)]
+    made += [_latency(every)]
     return [picture for picture in made if picture is not None]
 
 
 def left_out(comparison: Comparison) -> str:
     """What the pictures leave out; empty where that is nothing."""
     words = []
+    if partial := [run.name for run in comparison.runs if run.asked is not None]:
+        words.append(f"runs that were not asked every question are in no picture but the last ({listed(partial)})")
+    comparison = _of_whole_runs(comparison)
     if len(comparison.runs) > MOST_RUNS:
         words.append(f"pictures show the first {MOST_RUNS} of {len(comparison.runs)} runs")
     if len(comparison.pairs) > MOST_SORTED:
@@ -83,6 +91,13 @@ def left_out(comparison: Comparison) -> str:
         words.append(f"the differences by query are those of the first {MOST_SORTED} pairs")
     shown = "; ".join(word for word in words if word)
     return f"{shown[:1].upper()}{shown[1:]}. The tables have them all." if shown else ""
+
+
+def _of_whole_runs(comparison: Comparison) -> Comparison:
+    """Without the runs that were not asked every question: what they were not asked would be drawn as losses."""
+    whole = [run for run in comparison.runs if run.asked is None]
+    pairs = [pair for pair in comparison.pairs if pair.asked_by_both is None]
+    return replace(comparison, runs=whole, pairs=pairs)
 
 
 def _level(
@@ -376,12 +391,13 @@ def _slices(comparison: Comparison, runs: Sequence[RunResult]) -> list[Picture]:
 def _latency(runs: Sequence[RunResult]) -> Picture | None:
     rows: list[tuple[int, str, str, list[float]]] = []
     for place, run in enumerate(runs):
-        by_stage: dict[str, list[float]] = {}
-        for stages in (run.sidecar.latencies_ms if run.sidecar else {}).values():
-            for stage, milliseconds in stages.items():
-                by_stage.setdefault(stage, []).append(milliseconds)
-        for stage in sorted(by_stage, key=lambda name: (name != TOTAL, name)):
-            quantiles = [float(value) for value in np.percentile(by_stage[stage], [5, 25, 50, 75, 95])]
+        if run.sidecar is None:
+            continue
+        known = {stage for stages in run.sidecar.latencies_ms.values() for stage in stages} - {WAITED}
+        for stage in sorted(known, key=stage_order):
+            if not (milliseconds := run.sidecar.warm_ms(stage)):
+                continue
+            quantiles = [float(value) for value in np.percentile(milliseconds, [5, 25, 50, 75, 95])]
             rows.append((place, run.name, stage, quantiles))
     if not rows:
         return None
