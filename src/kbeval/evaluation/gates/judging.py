@@ -176,7 +176,7 @@ def _latency(run: Measured, target: Target) -> Line:
 
 
 def latency_percentile(run: Measured, percentile: int) -> float | None:
-    """What the caller waited, in ms, linearly interpolated between queries and without the cold start, as in sidecars."""
+    """What the caller waited, in ms, linearly interpolated between queries, without the cold start: as in sidecars."""
     if run.sidecar is None:
         return None
     if waited := run.sidecar.warm_ms():
