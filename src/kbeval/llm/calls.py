@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kbeval.progress import Advance, Progress
 
 DRAIN_S = 10.0
+RECANCEL_S = 0.5
 """How long calls on their way may take to come back when the work ends early: they may have been paid for."""
 
 
@@ -192,9 +193,15 @@ class _Schedule(Generic[R, T]):
             if left:
                 await asyncio.wait(left, timeout=DRAIN_S)
         finally:
-            for task in (*workers, ended):
-                task.cancel()
-            await asyncio.gather(*workers, ended, return_exceptions=True)
+            # A cancellation can be lost: asyncio's wait_for swallows one that comes as its call ends. Whoever lost it
+            # finds that all has ended, or is cancelled again.
+            self._ended.set()
+            self._over.set()
+            going: set[asyncio.Task[object]] = {*workers, ended}
+            while going:
+                for task in going:
+                    task.cancel()
+                _, going = await asyncio.wait(going, timeout=RECANCEL_S)
         if self._error is not None:
             raise self._error
         self._tally.lowest_rate = self._pace.lowest
