@@ -34,6 +34,9 @@ DEFAULT_ENGINES: dict[str, dict[str, Any]] = {
 }
 
 
+LONGEST_S = 1_000_000.0
+"""The longest that anything can be told to wait, in seconds: what the clocks of threads and sockets can hold."""
+
 # A number and nothing that can be read as one: true is not the target 1.
 _Number = Annotated[float, Field(strict=True)]
 
@@ -70,7 +73,7 @@ class CorpusSettings(_Table):
     table: str | None = None
     query: str | None = None
     columns: dict[str, str] = {}
-    timeout_s: float = Field(default=60.0, gt=0)
+    timeout_s: float = Field(default=60.0, gt=0, le=LONGEST_S)
     chunker: Literal["words", "sentences", "headings"] = "words"
     chunk_words: int = Field(default=120, gt=0)
     chunk_overlap: int = Field(default=20, ge=0)
@@ -121,13 +124,13 @@ class LlmSettings(_Table):
 
     base_url: str = "https://openrouter.ai/api/v1"
     model: str = "openai/gpt-4o-mini"
-    timeout_s: float = Field(default=60.0, gt=0)
+    timeout_s: float = Field(default=60.0, gt=0, le=LONGEST_S)
     retries: int = Field(default=5, ge=0)
     concurrency: int = Field(default=8, ge=1, le=256)
     requests_per_minute: float = Field(default=0.0, ge=0)
     max_tokens_total: int = Field(default=0, ge=0)
-    backoff_s: float = Field(default=1.0, gt=0)
-    max_wait_s: float = Field(default=900.0, ge=0)
+    backoff_s: float = Field(default=1.0, gt=0, le=LONGEST_S)
+    max_wait_s: float = Field(default=900.0, ge=0, le=LONGEST_S)
 
 
 class BandSettings(_Table):
@@ -245,10 +248,10 @@ class RunSettings(_Table):
     """
 
     concurrency: int = Field(default=1, ge=1, le=256)
-    timeout_s: float = Field(default=0.0, ge=0)
+    timeout_s: float = Field(default=0.0, ge=0, le=LONGEST_S)
     retries: int = Field(default=2, ge=0)
-    backoff_s: float = Field(default=0.5, gt=0)
-    max_wait_s: float = Field(default=60.0, ge=0)
+    backoff_s: float = Field(default=0.5, gt=0, le=LONGEST_S)
+    max_wait_s: float = Field(default=60.0, ge=0, le=LONGEST_S)
     max_failures_in_a_row: int = Field(default=20, ge=0)
 
 
@@ -282,7 +285,7 @@ class SweepSettings(_Table):
     engine: str | None = Field(default=None, min_length=1)
     grid: dict[str, list[Any]] = {}
     sample: int = Field(default=0, ge=0)
-    seed: int = 0
+    seed: int = Field(default=0, ge=0)
     metric: str | None = Field(default=None, min_length=1)
     dev: float = Field(default=0.5, gt=0, lt=1)
     cache: str = Field(default=".kbeval/stages.sqlite", min_length=1)

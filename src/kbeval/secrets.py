@@ -44,8 +44,19 @@ def scrub(text: str) -> str:
 
 
 def one_line(error: BaseException, limit: int = 400) -> str:
-    """An exception as one line without secrets: its type, then its message, cut at ``limit`` characters."""
-    message = " ".join(str(error).split())
+    """An exception as one line without secrets: its type, then its message, cut at ``limit`` characters.
+
+    Whatever it is, this is a line that a file can hold: an exception whose own message fails is one of its type.
+    """
+    try:
+        message = " ".join(str(error).split())
+    except (Exception, SystemExit) as another:
+        message = f"its message cannot be had, for that raises {type(another).__name__}"
     line = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    line = scrub(line)
+    line = well_formed(scrub(line))
     return line if len(line) <= limit else f"{line[: limit - 3]}..."
+
+
+def well_formed(text: str) -> str:
+    """The text with ``?`` for lone surrogates, which JSON can spell and no file can hold."""
+    return text.encode("utf-8", "replace").decode()

@@ -74,6 +74,23 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
+def bequeathing_none() -> Iterator[None]:
+    """Processes that are started within it never see a SIGINT: who started them is told, and ends them.
+
+    A terminal sends Ctrl-C to all of them at once. The mask is inherited, so that they are deaf to it from their first
+    moment; here the signal waits until the block has ended.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # pragma: no cover - Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def uninterrupted() -> Iterator[None]:
     """Makes the signals that ``interruptible`` handles wait until the block has ended.
 

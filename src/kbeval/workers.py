@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kbeval._version import __version__
 from kbeval.errors import KbevalError
+from kbeval.signals import bequeathing_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -66,6 +67,9 @@ def local_processes(count: int) -> Iterator[Workers]:
     workers = _Processes(count)
     try:
         yield workers
+    except BaseException:
+        workers.end()
+        raise
     finally:
         workers.close()
 
@@ -82,7 +86,8 @@ def dask_cluster(address: str) -> Iterator[Workers]:
         import distributed
     except ImportError:
         raise KbevalError("--scheduler needs Dask: pip install 'kbeval[dask]'") from None
-    if not re.fullmatch(r"(?:[a-z]+://)?[^\s/]+:\d{1,5}", address):
+    parts = re.fullmatch(r"(?:(?:tcp|tls|ucx|ws|wss)://)?[^\s/]+:(\d{1,5})", address)
+    if parts is None or not 0 < int(parts[1]) < 65536:
         # Dask would begin to connect, and report at the end of the process that it did not.
         raise KbevalError(f"--scheduler: expected an address such as tcp://host:8786, found {address!r}")
     _quiet()
@@ -117,11 +122,12 @@ class _Processes:
         self._pool = self._made()
 
     def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
-        try:
-            return self._pool.submit(function, *arguments)
-        except BrokenExecutor:
-            self._renew()
-            return self._pool.submit(function, *arguments)
+        with bequeathing_none():  # the pool starts its processes as it is given tasks
+            try:
+                return self._pool.submit(function, *arguments)
+            except BrokenExecutor:
+                self._renew()
+                return self._pool.submit(function, *arguments)
 
     def lost(self, error: BaseException) -> bool:
         if not isinstance(error, BrokenExecutor):
@@ -134,6 +140,11 @@ class _Processes:
 
     def gave_up(self) -> KbevalError:
         return KbevalError("--workers: the processes were ended")
+
+    def end(self) -> None:
+        """What is being done is not done to its end: nobody waits for it any more."""
+        for process in list((getattr(self._pool, "_processes", None) or {}).values()):
+            process.terminate()
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)

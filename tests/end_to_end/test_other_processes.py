@@ -10,9 +10,11 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 if TYPE_CHECKING:
@@ -28,12 +30,35 @@ from pathlib import Path
 
 LOG = Path(__file__).with_name("asked.txt")
 
+class Silent(Exception):
+    def __str__(self):
+        raise KeyError("no message")
+
+class Odd(str):
+    def __reduce__(self):
+        return Odd.broken, ()
+
+    @staticmethod
+    def broken():
+        raise RuntimeError("cannot be sent")
+
 def slow(query, k):
     with LOG.open("a") as log:
         log.write(f"{os.getpid()} {query}\\n")
     time.sleep(0.05)
     if query == "question 7":
         raise RuntimeError("never answered")
+    if os.environ.get("HOSTILE"):
+        if query == "question 3":
+            raise KeyboardInterrupt
+        if query == "question 12":
+            raise Silent
+        if query == "question 18":
+            raise RuntimeError("half a pair: \\ud800")
+        if query == "question 21":
+            return ["d1", "\\ud800"]
+        if query == "question 25":
+            return [Odd("d2")]
     if query == "question 11" and os.environ.get("DEADLY"):
         os.kill(os.getpid(), signal.SIGKILL)
     order = sorted(range(5), key=lambda n: hashlib.sha256(f"{query} {n}".encode()).digest())
@@ -124,6 +149,14 @@ def wait_until(what: Callable[[], bool], name: str, seconds: float = 90) -> None
         time.sleep(0.05)
 
 
+def starts_workers(pid: int) -> bool:
+    for child in psutil.Process(pid).children():
+        with suppress(psutil.Error):  # it has ended
+            if "multiprocessing.spawn" in " ".join(child.cmdline()):
+                return True
+    return False
+
+
 def asked(at: Kbeval) -> list[str]:
     log = at.folder / "asked.txt"
     return log.read_text().splitlines() if log.exists() else []
@@ -165,6 +198,44 @@ def test_a_question_that_kills_whoever_is_asked_takes_no_other_with_it(forty: Kb
     assert set(found) == {"q07", "q11"}
     assert found["q11"] == "WorkerLostError: its worker died 3 times"
     assert json.loads((forty.folder / "runs" / "slow.json").read_bytes())["counts"]["answered"] == COUNT - 2
+
+
+def test_what_one_question_does_is_no_others_error(forty: Kbeval) -> None:
+    done = forty(*command("runs", "--workers", "2"), HOSTILE="1")
+    assert done.code == 1, done.err
+    assert errors(forty, "runs") == {
+        "q03": "KeyboardInterrupt",
+        "q07": "RuntimeError: never answered",
+        "q12": "Silent: its message cannot be had, for that raises KeyError",
+        "q18": "RuntimeError: half a pair: ?",
+        "q21": "ValueError: expected a document id in Unicode, found half of a surrogate pair in ?",
+    }
+    lines = (forty.folder / "runs" / "slow.trec").read_text().splitlines()
+    assert len({line.split()[0] for line in lines}) == COUNT - 5
+    assert "q25 Q0 d2 1 1.0 slow" in lines
+
+
+def test_an_interrupted_terminal_ends_all_of_them_quietly(forty: Kbeval) -> None:
+    for moment in (0.0, 0.3, None):  # while workers start, and while they answer
+        process = subprocess.Popen(
+            forty.command(*command("runs", "--workers", "2")),
+            cwd=forty.folder,
+            env=forty.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        if moment is None:
+            wait_until(lambda: len(asked(forty)) >= 8, "eight questions")
+        else:
+            wait_until(partial(starts_workers, process.pid), "a worker")
+            time.sleep(moment)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 130, err
+        assert "Traceback" not in err
+        assert not (forty.folder / "runs" / "slow.trec").exists()
 
 
 def test_a_dask_cluster_gives_the_same_bytes_also_where_a_worker_is_killed(forty: Kbeval) -> None:
@@ -238,8 +309,9 @@ def test_what_is_asked_for_in_vain_is_one_clear_line(forty: Kbeval) -> None:
         address = f"tcp://127.0.0.1:{nobody.getsockname()[1]}"
         line = forty.refused(*command("runs", "--scheduler", address))
     assert line.startswith(f"--scheduler {address}: expected a Dask scheduler, found none: ")
-    line = forty.refused(*command("runs", "--scheduler", "nonsense"))
-    assert line == "--scheduler: expected an address such as tcp://host:8786, found 'nonsense'"
+    for wrong in ("nonsense", "", "tcp://127.0.0.1:99999", "http://127.0.0.1:8786"):
+        line = forty.refused(*command("runs", "--scheduler", wrong))
+        assert line == f"--scheduler: expected an address such as tcp://host:8786, found {wrong!r}"
     with cluster(forty, workers=0) as (address, _, _):
         line = forty.refused(*command("runs", "--scheduler", address))
         assert line == f"--scheduler {address}: expected at least one worker, found none"

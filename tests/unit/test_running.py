@@ -99,6 +99,64 @@ def test_what_is_not_asked_again_is_an_error(does: Callable[[str], Any], asked: 
     assert (outcome.error, len(engine.asked)) == (error, asked)
 
 
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise KeyError("no message")
+
+
+@pytest.mark.parametrize(
+    ("hits", "error"),
+    [
+        ([("d1", 2.0), ("\ud800", 1.0)], "ValueError: expected a document id in Unicode, found half of a surrogate"),
+        ([("d1", 2.0), ("", 1.0)], "ValueError: expected a document id, found empty text"),
+        ([("d1", 2.0), (7, 1.0)], "TypeError: expected a document id as text, found int"),
+        ([("d1", 2.0), ("d2", float("nan"))], "ValueError: expected a finite score of d2, found nan"),
+        ([("d1", 2.0), ("d1", 1.0)], "ValueError: expected each document once, found d1 twice"),
+        (None, "TypeError: 'NoneType' object is not iterable"),
+        (SpeechlessError(), "SpeechlessError: its message cannot be had, for that raises KeyError"),
+        (RuntimeError("half \ud800"), "RuntimeError: half ?"),
+        (SystemExit(), "SystemExit"),
+    ],
+)
+def test_an_engine_that_breaks_its_promise_has_failed_on_that_question_alone(
+    hits: Any, error: str, dataset: Dataset, tmp_path: Path
+) -> None:
+    def does(query: str) -> Any:
+        if query != "question 3":
+            return Answer(hits=[(f"d{n}", -float(n)) for n in range(5)])  # more than the three asked for
+        if isinstance(hits, BaseException):
+            raise hits
+        return SimpleNamespace(hits=None) if hits is None else Answer(hits=hits)
+
+    engine = Told(does)
+    engine.retrieve = lambda query, k: does(query)  # type: ignore[method-assign]
+    run = written(engine, dataset, tmp_path / "runs", Policy())
+    sidecar = json.loads(run.with_suffix(".json").read_bytes())
+    assert list(sidecar["errors"]) == ["q03"]
+    assert sidecar["errors"]["q03"].startswith(error)
+    assert len(run.read_text().splitlines()) == 11 * 3
+
+
+def test_a_run_is_never_there_without_its_sidecar(dataset: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "told.json").mkdir()  # a folder where the sidecar is to be
+    with pytest.raises(KbevalError, match=r"told\.json"):
+        written(Told(lambda _: None), dataset, tmp_path / "runs", Policy())
+    assert not (tmp_path / "runs" / "told.trec").exists()
+
+    (tmp_path / "runs" / "told.json").rmdir()
+    engine = Told(lambda _: Answer(hits=[("an id", 1.0)]))
+    with pytest.raises(KbevalError, match=r"'an id', which holds a blank .*its answers are kept in .*--resume"):
+        written(engine, dataset, tmp_path / "runs", Policy())
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["told.journal"]
+
+
+def test_scores_that_rise_are_counted_and_the_order_is_the_ranking(dataset: Dataset, tmp_path: Path) -> None:
+    run = written(Told(lambda _: Answer(hits=[("d1", 1.0), ("d2", 3.0)])), dataset, tmp_path / "runs", Policy())
+    assert [line.split()[2] for line in run.read_text().splitlines()[:2]] == ["d1", "d2"]
+    assert json.loads(run.with_suffix(".json").read_bytes())["counts"]["rising_scores"] == 12
+
+
 def test_no_pause_is_begun_that_ends_after_the_timeout() -> None:
     (outcome,) = run(Told(busy(1, retry_after=5)), QUERIES[:1], policy=Policy(timeout_s=2)).outcomes
     assert (outcome.error, outcome.timed_out) == ("TransientError: busy", False)

@@ -313,3 +313,45 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(KbevalError, match="cannot be written"):
         StageMemory(tmp_path / "file" / "m")
+
+
+@pytest.mark.parametrize(
+    "column", ["value = x'00'", "value = 'text'", "seconds = -1", "seconds = 9e999", "usage = '{'"]
+)
+@pytest.mark.parametrize("many", [False, True])
+def test_a_row_that_somebody_changed_is_not_believed(tmp_path: Path, column: str, many: bool) -> None:
+    first = StageMemory(tmp_path / "m")
+    first.keep("leg", key_of("leg", "q"), Kept(b"ranking", 0.5), now=True)
+    first.close()
+    with sqlite3.connect(tmp_path / "m") as plain:
+        plain.execute(f"UPDATE stage SET {column}")
+    again = StageMemory(tmp_path / "m")
+    with pytest.raises(KbevalError, match="m: expected the rows that kbeval wrote, found one that was changed"):
+        again.get_many("leg", [key_of("leg", "q")]) if many else again.get("leg", key_of("leg", "q"))
+    again.close()
+
+
+def test_a_memory_of_the_first_version_is_taken_over_with_what_was_paid(tmp_path: Path) -> None:
+    usage = (Usage("cohere:x", calls=1),)
+    with sqlite3.connect(tmp_path / "m") as plain:
+        plain.execute(
+            "CREATE TABLE stage (key BLOB PRIMARY KEY, kind TEXT NOT NULL, value BLOB NOT NULL, seconds REAL NOT NULL, "
+            "usage TEXT NOT NULL) WITHOUT ROWID"
+        )
+        told = '[{"service":"cohere:x","calls":1,"tokens":0,"completion_tokens":0,"rerank_units":0}]'
+        plain.execute("INSERT INTO stage VALUES (?, 'rerank', ?, 0.25, ?)", (key_of("rerank", "q"), b"paid", told))
+    plain.close()
+    memory = StageMemory(tmp_path / "m")
+    assert memory.get("rerank", key_of("rerank", "q")) == Kept(b"paid", 0.25, usage)
+    memory.close()
+    with sqlite3.connect(tmp_path / "m") as plain:
+        assert plain.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_a_memory_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    StageMemory(tmp_path / "m").close()
+    with sqlite3.connect(tmp_path / "m") as plain:
+        plain.execute("PRAGMA user_version = 99")
+    plain.close()
+    with pytest.raises(KbevalError, match="m: expected a memory of stages of version 2 or earlier, found version 99"):
+        StageMemory(tmp_path / "m")

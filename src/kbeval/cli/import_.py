@@ -76,7 +76,7 @@ def import_questions(
             "scores are close.",
         ),
     ] = By.RANDOM,
-    seed: Annotated[int, typer.Option("--seed", help="What the sample is drawn with.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=options.MOST, help="What the sample is drawn with.")] = 0,
     runs: Annotated[
         list[Path] | None,
         typer.Option(

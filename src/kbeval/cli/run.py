@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbeval.cli import options
+from kbeval.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +92,7 @@ def report(finished: Sequence[Finished]) -> int:
             f"{counts['empty']} answered with nothing"
         )
         for query, line in list(one.outcomes.errors.items())[:5]:
-            typer.echo(f"  error on {query}: {line}")
+            typer.echo(f"  error on {printable(query)}: {printable(line)}")
         if counts["errored"] > 5:
             typer.echo(f"  and {counts['errored'] - 5} more: see {options.shown(one.path.with_suffix('.json'))}")
     warn_of(finished)
@@ -114,6 +115,11 @@ def warn_of(finished: Sequence[Finished]) -> None:
             options.warn(
                 f"{one.name}: {counts['unknown_documents']} returned ids are no document's of the corpus, "
                 f"{first!r} for one"
+            )
+        if counts["rising_scores"]:
+            options.warn(
+                f"{one.name}: {counts['rising_scores']} answers hold a document with a higher score than one before "
+                "it: their order is taken for the ranking, and the scores are lowered to say the same"
             )
         if counts["filters_not_taken"]:
             options.warn(

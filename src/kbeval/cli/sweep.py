@@ -31,12 +31,22 @@ def sweep(
     sample: Annotated[
         int | None, typer.Option("--sample", min=0, max=options.MOST, help="Draw so many combinations; 0 for all.")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of the draw and of the dev split; 0 otherwise.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", min=0, max=options.MOST, help="Of the draw and of the dev split; 0 otherwise."),
+    ] = None,
     metric: Annotated[
         str | None, typer.Option("--metric", help="Pick by this metric; [compare] primary, else mrr, otherwise.")
     ] = None,
     dev: Annotated[
-        float | None, typer.Option("--dev", min=0.01, max=0.99, help="The share of the questions that it picks on; .5.")
+        float | None,
+        typer.Option(
+            "--dev",
+            min=0.01,
+            max=0.99,
+            callback=options.a_number,
+            help="The share of the questions that it picks on; .5.",
+        ),
     ] = None,
     dataset: options.DatasetFolder = None,
     split: options.Split = "test",
@@ -50,7 +60,10 @@ def sweep(
     timeout: options.Timeout = None,
     max_failures: options.MaxFailures = None,
     max_cost: Annotated[
-        float | None, typer.Option("--max-cost", min=0.0, help="End the sweep before it may cost more, at [prices].")
+        float | None,
+        typer.Option(
+            "--max-cost", min=0.0, callback=options.a_number, help="End the sweep before it may cost more, at [prices]."
+        ),
     ] = None,
     config: options.Config = None,
 ) -> None:

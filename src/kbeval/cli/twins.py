@@ -21,7 +21,11 @@ def twins(
     threshold: Annotated[
         float | None,
         typer.Option(
-            "--threshold", min=0.01, max=1.0, help="Which share of a passage must be found again; .5 otherwise."
+            "--threshold",
+            min=0.01,
+            max=1.0,
+            callback=options.a_number,
+            help="Which share of a passage must be found again; .5 otherwise.",
         ),
     ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="How to print them.")] = Format.TABLE,

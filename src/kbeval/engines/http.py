@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from kbeval.config import LONGEST_S
 from kbeval.engines.base import Answer, BuildContext, Engine, EngineSettings
 from kbeval.engines.event_loop import EngineLoop
 from kbeval.engines.http_answer import Picker, read_answer, unusable
@@ -51,9 +52,9 @@ class HttpSettings(EngineSettings):
     ids: str
     scores: str | None = None
     fetch: int | None = Field(default=None, ge=1)
-    timeout_s: float = Field(default=30.0, gt=0)
+    timeout_s: float = Field(default=30.0, gt=0, le=LONGEST_S)
     retries: int = Field(default=2, ge=0)
-    max_wait_s: float = Field(default=60.0, ge=0)
+    max_wait_s: float = Field(default=60.0, ge=0, le=LONGEST_S)
     max_bytes: int = Field(default=16_000_000, ge=1)
 
     @field_validator("url")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from kbeval.config import LONGEST_S
 from kbeval.corpus.chunking import DEFAULT_OVERLAP, DEFAULT_WORDS, Chunker
 from kbeval.engines.base import Answer, Engine, EngineSettings, Estimate, Usage
 from kbeval.engines.components.answering import STAGE, Parts, answered, timed_stage
@@ -96,7 +97,7 @@ class HybridSettings(EngineSettings):
     rerank_candidates: int = Field(default=20, ge=1, le=1000)  # Cohere takes no more in one request
     top_n: int | None = Field(default=None, ge=1)
     score_threshold: float | None = Field(default=None, allow_inf_nan=False)
-    timeout_s: float = Field(default=30.0, gt=0)
+    timeout_s: float = Field(default=30.0, gt=0, le=LONGEST_S)
     retries: int = Field(default=2, ge=0)
     device: str | None = None
     batch_size: int = Field(default=32, ge=1)

@@ -48,10 +48,19 @@ def trec_ids(ids: pl.Series, *, escape: bool) -> pl.Series:
         ids = ids.replace_strict(distinct, [escape_id(value) for value in distinct], return_dtype=ids.dtype)
     refused = ids.filter(ids.str.contains(_NOT_IN_TREC))
     if len(refused):
-        what = "an empty id" if refused[0] == "" else f"the id {show(refused[0])}, which holds a blank"
-        advice = "" if refused[0] == "" else " (--escape-ids writes it percent-encoded)"
-        raise KbevalError(f"a TREC file cannot hold {what}{advice}")
+        raise KbevalError(f"a TREC file cannot hold {_why_not(refused[0])}")
     return ids
+
+
+def _why_not(identifier: str) -> str:
+    if not identifier:
+        return "an empty id"
+    holds = "a blank"
+    if "\x00" in identifier:
+        holds = "a NUL"
+    elif identifier.startswith("\ufeff"):
+        holds = "a byte order mark"
+    return f"the id {show(identifier)}, which holds {holds} (--escape-ids writes it percent-encoded)"
 
 
 def trec_lines(table: pl.DataFrame) -> bytes:

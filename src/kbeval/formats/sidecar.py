@@ -49,7 +49,7 @@ class Sidecar(BaseModel):
         k: how many documents were asked for per query.
         escaped_ids: whether the ids in the run file are percent-encoded.
         counts: queries, answered, empty (answered with nothing), errored (of these: timed_out, not_asked),
-            repeated_requests, and facts about the index.
+            repeated_requests, rising_scores (answers whose scores contradict their order), and facts about the index.
         errors: for each query on which the engine failed, or that was not asked, one line.
         partial: where the run is of a sample of the questions.
         incomplete: why the run ended before every question was asked.
@@ -117,7 +117,11 @@ def read_sidecar(path: Path) -> Sidecar | None:
         raise InputError(path, expected=f"a run's sidecar with {words['expected']}", found=words["found"]) from None
 
 
+def sidecar_bytes(sidecar: Sidecar) -> bytes:
+    """A sidecar as its file holds it, keys sorted."""
+    return orjson.dumps(sidecar.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+
+
 def write_sidecar(path: Path, sidecar: Sidecar) -> None:
-    """Writes a sidecar, keys sorted."""
-    data = orjson.dumps(sidecar.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
-    write_atomically(path, data + b"\n")
+    """Writes a sidecar."""
+    write_atomically(path, sidecar_bytes(sidecar))

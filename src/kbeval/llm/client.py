@@ -27,8 +27,7 @@ from kbeval.llm.errors import (
     Unparsable,
     Unreachable,
 )
-from kbeval.llm.parsing import well_formed
-from kbeval.secrets import scrub
+from kbeval.secrets import scrub, well_formed
 from kbeval.terminal import printable
 
 if TYPE_CHECKING:

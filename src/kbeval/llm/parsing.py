@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from kbeval.llm.errors import Unparsable
+from kbeval.secrets import well_formed
 
 _THINKING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$", re.MULTILINE)
@@ -50,11 +51,6 @@ def parse_object(text: str, key: str) -> dict[str, Any]:
     if value is None:
         raise Unparsable(f"the answer holds no {key!r}: {_shown(text)}")
     return {key: value}
-
-
-def well_formed(text: str) -> str:
-    """The text without lone surrogates, which JSON can spell and no file can hold."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def looks_refused(text: str) -> bool:

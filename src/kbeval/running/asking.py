@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kbeval.engines.base import TransientError, Usage, added
 from kbeval.engines.metering import metering
 from kbeval.formats.sidecar import TOTAL, WAITED
-from kbeval.secrets import one_line
+from kbeval.inputs.values import is_unicode
+from kbeval.secrets import one_line, well_formed
 from kbeval.signals import Terminated
 
 if TYPE_CHECKING:
@@ -57,11 +59,21 @@ class Outcome:
         return {stage: round(seconds * 1000, 3) for stage, seconds in stages.items()}
 
 
-def ask(engine: Engine, query: LabelledQuery, k: int, policy: Policy, *, timeout_s: float | None = None) -> Outcome:
+def ask(
+    engine: Engine,
+    query: LabelledQuery,
+    k: int,
+    policy: Policy,
+    *,
+    timeout_s: float | None = None,
+    signals: bool = True,
+) -> Outcome:
     """Asks one query, and times it. It asks again after a ``TransientError``, and after no other.
 
     Args:
         timeout_s: what whoever calls will wait: no pause is begun that would end later.
+        signals: whether signals arrive where this runs: if not, a KeyboardInterrupt is the engine's own doing, and an
+            error like any other.
     """
     started = time.perf_counter()
     failed, waited = 0, 0.0
@@ -69,15 +81,15 @@ def ask(engine: Engine, query: LabelledQuery, k: int, policy: Policy, *, timeout
         while True:
             error: BaseException
             try:
-                return _answered(query, engine.answer(query, k), started, failed, waited, meter)
-            except (KeyboardInterrupt, Terminated):
-                raise
+                return _answered(query, engine.answer(query, k), k, started, failed, waited, meter)
             except TransientError as caught:
                 error = caught
                 pause = _pause(caught, failed, query.id, policy)
                 ends = time.perf_counter() - started + pause
                 again = failed < policy.retries and pause <= policy.max_wait_s and (not timeout_s or ends < timeout_s)
             except BaseException as caught:
+                if signals and isinstance(caught, (KeyboardInterrupt, Terminated)):
+                    raise
                 # An engine that calls sys.exit, or lets a CancelledError out, has failed on its query like any
                 # other: it must not end the evaluation in silence.
                 error, again = caught, False
@@ -89,16 +101,48 @@ def ask(engine: Engine, query: LabelledQuery, k: int, policy: Policy, *, timeout
 
 
 def _answered(
-    query: LabelledQuery, answer: Answer, started: float, failed: int, waited: float, meter: Meter
+    query: LabelledQuery, answer: Answer, k: int, started: float, failed: int, waited: float, meter: Meter
 ) -> Outcome:
+    seconds = time.perf_counter() - started
     return Outcome(
         query=query,
-        seconds=time.perf_counter() - started,
-        answer=answer,
+        seconds=seconds,
+        answer=_kept_to(answer, k),
         retries=failed + meter.retries + answer.retries,
         waited=waited + meter.waited + answer.waited,
         usage=added([*meter.usage, *answer.usage]),
     )
+
+
+def _kept_to(answer: Answer, k: int) -> Answer:
+    """The answer, as ``Engine.retrieve`` promises it: whoever brings an engine may not have kept to that.
+
+    Raises:
+        TypeError: an id is no text, or a score no number.
+        ValueError: an id cannot be written, a score is not finite, or a document is there twice.
+    """
+    hits = [(_written(document), float(score)) for document, score in answer.hits]
+    seen: set[str] = set()
+    for document, score in hits:
+        if not math.isfinite(score):
+            raise ValueError(f"expected a finite score of {document}, found {score}")
+        if document in seen:
+            raise ValueError(f"expected each document once, found {document} twice")
+        seen.add(document)
+    stages = {str(stage): [_written(document) for document in ids] for stage, ids in answer.stages.items()}
+    return replace(answer, hits=hits[:k], stages=stages)
+
+
+def _written(identifier: str) -> str:
+    """An id as plain text: no subclass of it, which JSON and other processes need not know."""
+    if not isinstance(identifier, str):
+        raise TypeError(f"expected a document id as text, found {type(identifier).__name__}")
+    plain = str(identifier)
+    if not plain:
+        raise ValueError("expected a document id, found empty text")
+    if not is_unicode(plain):
+        raise ValueError(f"expected a document id in Unicode, found half of a surrogate pair in {well_formed(plain)}")
+    return plain
 
 
 def _failed(

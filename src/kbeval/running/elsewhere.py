@@ -16,7 +16,7 @@ from kbeval.progress import Silent
 from kbeval.running.asking import Outcome, ask
 from kbeval.running.threads import Threads
 from kbeval.secrets import one_line
-from kbeval.workers import Tasks, WorkerLostError
+from kbeval.workers import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,7 +72,7 @@ def answer_batch(recipe: Recipe, queries: Sequence[LabelledQuery]) -> list[Outco
         raise KbevalError(str(error)) from None  # of its subclasses some cannot be sent
 
     def ask_one(query: LabelledQuery) -> Outcome:
-        return ask(engine, query, recipe.k, recipe.policy, timeout_s=recipe.timeout_s)
+        return ask(engine, query, recipe.k, recipe.policy, timeout_s=recipe.timeout_s, signals=False)
 
     with turn:  # a process may be given several batches at once
         if recipe.timeout_s is None:
@@ -109,8 +109,8 @@ def _engine(recipe: Recipe) -> tuple[Engine, threading.Lock]:
 class Batches:
     """Asks questions by other processes; the counterpart of :class:`~kbeval.running.threads.Threads`.
 
-    A question whose process dies is asked again by another, up to three times; a batch that was lost is then asked one
-    question at a time, so that one deadly question does not take others with it.
+    A question whose process dies is asked again by another, up to three times. A batch that was lost, or whose answers
+    could not be sent, is then asked one question at a time: what one question does is no other's error.
 
     Args:
         workers: the processes.
@@ -175,12 +175,12 @@ class Batches:
     def _settled(
         self, places: list[int], outcomes: list[Outcome] | None, error: BaseException | None, began: float
     ) -> Iterator[tuple[int, Outcome]]:
-        if isinstance(error, WorkerLostError) and len(places) > 1:
+        if isinstance(error, KbevalError):
+            raise error
+        if error is not None and len(places) > 1:
             for place in places:
                 self._start([place])
             return
-        if isinstance(error, KbevalError):
-            raise error
         for at, place in enumerate(places):
             query = self._running.pop(place)
             if outcomes is not None:

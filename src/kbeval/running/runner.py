@@ -74,6 +74,7 @@ class Outcomes:
             "repeated_requests": sum(outcome.retries for outcome in self.outcomes),
             "repeated_documents": sum(answer.repeats for answer in answers),
             "unknown_documents": len(self.unknown_documents),
+            "rising_scores": sum(_rises(answer.hits) for answer in answers),
             "filters_not_taken": self.filtered,
         }
 
@@ -110,6 +111,11 @@ class Outcomes:
                 stage: first_rank(documents, gold) for stage, documents in outcome.answer.stages.items()
             }
         return ranks
+
+
+def _rises(hits: Sequence[tuple[str, float]]) -> bool:
+    """Whether a later document has a higher score than an earlier one."""
+    return any(later > earlier for (_, earlier), (_, later) in itertools.pairwise(hits))
 
 
 def first_rank(documents: Sequence[str], gold: set[str]) -> int | None:

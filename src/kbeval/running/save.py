@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 
 from kbeval._version import __version__
-from kbeval.formats.sidecar import EngineFacts, Partial, Sidecar, sidecar_path, write_sidecar
+from kbeval.formats.sidecar import EngineFacts, Partial, Sidecar, sidecar_bytes, sidecar_path
+from kbeval.formats.text import AtomicFile
 from kbeval.formats.trec import write_run
 from kbeval.order import falling_scores
 from kbeval.running.policy import Policy
@@ -45,7 +46,7 @@ def save(
     Both are complete in memory before either is written; each replaces its predecessor in one step.
 
     Raises:
-        KbevalError: an id holds a blank and ``escape_ids`` is off.
+        KbevalError: an id holds a blank and ``escape_ids`` is off: nothing is written then.
     """
     name = outcomes.engine
     path, sidecar_file = run_paths(folder, name)
@@ -80,8 +81,9 @@ def save(
         },
         gold_ranks=outcomes.gold_ranks(level),
     )
-    write_run(path, run_frame(outcomes), tag=name, escape_ids=escape_ids)
-    write_sidecar(sidecar_file, sidecar)
+    with AtomicFile(sidecar_file) as beside:  # in the making before the run is replaced: never one without the other
+        beside.write(sidecar_bytes(sidecar))
+        write_run(path, run_frame(outcomes), tag=name, escape_ids=escape_ids)
     return path
 
 

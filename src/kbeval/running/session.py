@@ -121,6 +121,12 @@ def run_engines(
     documents_hash, questions_hash = corpus_hash(dataset.documents), queries_hash(everything)
     known = {document.id for document in dataset.documents}
     _spare_what_is_read(plans, folder, root)
+    for plan in plans if workers else ():
+        if getattr(plan.settings, "search", None) == "hnsw":
+            raise KbevalError(
+                f'engine {plan.name}: expected search = "exact" with other processes, found "hnsw": what that loses is '
+                f"measured where the questions are answered"
+            )
     estimates = [_estimate(plan, dataset, asked, policy, say) for plan in plans]
     finished = []
     with ExitStack() as stack:
@@ -157,18 +163,24 @@ def run_engines(
                     building=added(meter.usage),
                     whole=len(everything) if len(asked) < len(everything) else None,
                 )
-                path = save(
-                    folder,
-                    engine,
-                    outcomes,
-                    k=k,
-                    level=level,
-                    corpus_hash=documents_hash,
-                    queries_hash=questions_hash,
-                    store=store.opened.describe() if store.opened else None,
-                    escape_ids=escape_ids,
-                    policy=policy,
-                )
+                try:
+                    path = save(
+                        folder,
+                        engine,
+                        outcomes,
+                        k=k,
+                        level=level,
+                        corpus_hash=documents_hash,
+                        queries_hash=questions_hash,
+                        store=store.opened.describe() if store.opened else None,
+                        escape_ids=escape_ids,
+                        policy=policy,
+                    )
+                except KbevalError as error:
+                    raise KbevalError(
+                        f"engine {plan.name}: {error}; its answers are kept in {answers.path}: --resume goes on with "
+                        "them"
+                    ) from error
                 whole = not outcomes.errors
                 if whole:
                     answers.forget()
@@ -181,11 +193,6 @@ def _elsewhere(
     workers: Workers, session: str, plan: EnginePlan, context: BuildContext, k: int, policy: Policy
 ) -> Callable[[float | None], Batches]:
     """Asks the engine in other processes, which find the documents, and what was built of them, in the database."""
-    if getattr(plan.settings, "search", None) == "hnsw":
-        raise KbevalError(
-            f'engine {plan.name}: expected search = "exact" with other processes, found "hnsw": what that loses is '
-            f"measured where the questions are answered"
-        )
     store = context.store()
     store.publish_corpus(context.documents)
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-FORMAT = 1
+KEYS = 1
+"""Changes when the same parts no longer stand for the same answer."""
+FORMAT = 2
+"""Of the file, in SQLite's ``user_version``; the first one had none, and no checksums."""
 _BUFFERED = 512
 _BUSY_S = 60.0
 _LOCKS = 64
@@ -28,9 +31,11 @@ _MOST_AT_HAND = 20_000
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS stage (
-    key BLOB PRIMARY KEY, kind TEXT NOT NULL, value BLOB NOT NULL, seconds REAL NOT NULL, usage TEXT NOT NULL
+    key BLOB PRIMARY KEY, kind TEXT NOT NULL, value BLOB NOT NULL, seconds REAL NOT NULL, usage TEXT NOT NULL,
+    checksum BLOB
 ) WITHOUT ROWID
 """
+_COLUMNS = "key, value, seconds, usage, checksum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class Kept:
 
 def key_of(kind: str, *parts: Any) -> bytes:
     """Sixteen bytes that stand for a stage and everything that its answer depends on."""
-    return hashlib.sha256(orjson.dumps([FORMAT, kind, *parts], option=orjson.OPT_SORT_KEYS)).digest()[:16]
+    return hashlib.sha256(orjson.dumps([KEYS, kind, *parts], option=orjson.OPT_SORT_KEYS)).digest()[:16]
 
 
 class StageMemory:
@@ -81,8 +86,7 @@ class StageMemory:
             raise KbevalError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from error
         with self._explained():
             self._connection = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False, isolation_level=None)
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute(_SCHEMA)
+            self._set_up()
 
     @property
     def usage(self) -> tuple[Usage, ...]:
@@ -114,8 +118,8 @@ class StageMemory:
             for start in range(0, len(keys), _ASKED_AT_ONCE):
                 some = keys[start : start + _ASKED_AT_ONCE]
                 marks = ",".join("?" * len(some))
-                statement = f"SELECT key, value FROM stage WHERE key IN ({marks})"  # noqa: S608 - question marks
-                found |= dict(self._connection.execute(statement, some))
+                statement = f"SELECT {_COLUMNS} FROM stage WHERE key IN ({marks})"  # noqa: S608 - question marks
+                found |= {row[0]: self._checked(row).value for row in self._connection.execute(statement, some)}
             found |= {key: self._waiting[key][1].value for key in keys if key in self._waiting}
             if found:
                 self.recalled[kind] = self.recalled.get(kind, 0) + len(found)
@@ -149,13 +153,21 @@ class StageMemory:
             if not self._waiting:
                 return
             rows = [
-                (key, kind, kept.value, kept.seconds, orjson.dumps([asdict(each) for each in kept.usage]).decode())
+                (
+                    key,
+                    kind,
+                    kept.value,
+                    float(kept.seconds),
+                    usage,
+                    _checksum(key, kept.value, float(kept.seconds), usage),
+                )
                 for key, (kind, kept) in sorted(self._waiting.items(), key=lambda item: item[0])
+                for usage in [orjson.dumps([asdict(each) for each in kept.usage]).decode()]
             ]
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if now else 'NORMAL'}")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.executemany("INSERT OR IGNORE INTO stage VALUES (?, ?, ?, ?, ?)", rows)
+                self._connection.executemany("INSERT OR IGNORE INTO stage VALUES (?, ?, ?, ?, ?, ?)", rows)
                 self._connection.execute("COMMIT")
             except BaseException:
                 self._connection.execute("ROLLBACK")
@@ -169,12 +181,51 @@ class StageMemory:
         finally:
             self._connection.close()
 
+    def _set_up(self) -> None:
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        if self._version() == FORMAT:
+            return
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = self._version()  # another process may have been first
+            if version > FORMAT:
+                raise KbevalError(
+                    f"{self.path}: expected a memory of stages of version {FORMAT} or earlier, found version {version} "
+                    "of a newer kbeval; remove the file to start without it"
+                )
+            if version < FORMAT:
+                self._connection.execute(_SCHEMA)
+                if "checksum" not in {row[1] for row in self._connection.execute("PRAGMA table_info(stage)")}:
+                    self._connection.execute("ALTER TABLE stage ADD COLUMN checksum BLOB")
+                    self._connection.create_function("checksum_of", 4, _checksum, deterministic=True)
+                    self._connection.execute("UPDATE stage SET checksum = checksum_of(key, value, seconds, usage)")
+                self._connection.execute(f"PRAGMA user_version = {FORMAT}")
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+
+    def _version(self) -> int:
+        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+
     def _read(self, key: bytes) -> Kept | None:
-        row = self._connection.execute("SELECT value, seconds, usage FROM stage WHERE key = ?", (key,)).fetchone()
-        if row is None:
-            return None
-        usage = () if row[2] == "[]" else tuple(Usage(**each) for each in orjson.loads(row[2]))
-        return Kept(row[0], row[1], usage)
+        statement = f"SELECT {_COLUMNS} FROM stage WHERE key = ?"  # noqa: S608 - names of columns
+        row = self._connection.execute(statement, (key,)).fetchone()
+        return None if row is None else self._checked(row)
+
+    def _checked(self, row: tuple[Any, ...]) -> Kept:
+        """A row as it was written.
+
+        Raises:
+            KbevalError: it is another.
+        """
+        key, value, seconds, usage, checksum = row
+        if checksum != _checksum(key, value, seconds, usage):
+            raise KbevalError(
+                f"{self.path}: expected the rows that kbeval wrote, found one that was changed; remove the file to "
+                "start without it"
+            )
+        return Kept(value, seconds, () if usage == "[]" else tuple(Usage(**each) for each in orjson.loads(usage)))
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -185,3 +236,8 @@ class StageMemory:
                 f"{self.path}: expected kbeval's memory of stages, found that {str(error).lower()}; remove the file to "
                 "start without it"
             ) from error
+
+
+def _checksum(key: Any, value: Any, seconds: Any, usage: Any) -> bytes:
+    """Eight bytes over a row, whatever its cells hold."""
+    return hashlib.sha256(ascii((key, value, seconds, usage)).encode()).digest()[:8]
