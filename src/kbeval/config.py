@@ -396,7 +396,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> dict[str, str]:
         # A validator that says it whole, and does not repeat what may be a secret.
         expected, _, found = said.removeprefix("expected ").rpartition(", found ")
         return {"expected": expected, "found": found}
-    message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    message = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ").removeprefix("expected ")
     return {"expected": f"{dotted} to be {message}", "found": repr(problem["input"])}
 
 

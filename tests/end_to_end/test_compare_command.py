@@ -98,7 +98,7 @@ def test_names_of_equal_files_and_parquet(runs: Kbeval) -> None:
         "compare", "a.trec", "other/a.trec", "--qrels", "qrels.txt", "--metrics", "RR", "--parquet", "v.parquet"
     )
     assert result.code == 0, result.err
-    assert "here/a and other/a are identical" in result.out
+    assert "here/a and other/a are identical in MRR" in result.out
     frame = pl.read_parquet(runs.folder / "v.parquet")
     assert frame.columns == ["query", "run", "metric", "value", "first_relevant_rank"]
     assert frame.height == 20
@@ -109,7 +109,7 @@ def test_runs_of_one_layout_are_named_by_as_many_folders_as_it_takes(runs: Kbeva
         (runs.folder / folder).mkdir(parents=True)
         (runs.folder / folder / "a.trec").write_bytes((runs.folder / "a.trec").read_bytes())
     result = runs("compare", "x/runs/a.trec", "y/runs/a.trec", "--qrels", "qrels.txt", "--metrics", "RR")
-    assert "x/runs/a and y/runs/a are identical" in result.out
+    assert "x/runs/a and y/runs/a are identical in MRR" in result.out
 
 
 def test_ties_that_could_move_a_metric_without_a_cut_off_are_named(runs: Kbeval) -> None:

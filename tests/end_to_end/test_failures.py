@@ -22,6 +22,9 @@ def fails(query, k):
         return []
     return ["sign-in", "refunds"]
 
+def rising(query, k):
+    return [("refunds", 1.0), ("payouts", 2.0)]
+
 def silent(query, k):
     return ["refunds", "refunds", "payouts", "not-in-the-corpus"]
 """
@@ -64,7 +67,12 @@ def test_repeats_and_strangers_are_counted(failing: Kbeval) -> None:
     result = failing("run", "--engine", "mine=python:mine:silent")
     assert result.code == 0
     assert "4 results repeated a document" in result.err
-    assert "1 returned ids are no document's of the corpus, 'not-in-the-corpus' for one" in result.err
+    assert "a higher score than one before it" not in result.err
+    rising = failing("run", "--engine", "rising=python:mine:rising")
+    assert "rising: 4 answers hold a document with a higher score than one before it" in rising.err
+    lines = (failing.folder / "runs" / "rising.trec").read_text().splitlines()
+    assert [line.split()[2] for line in lines[:2]] == ["refunds", "payouts"]
+    assert "it returned ids that are no document's of the corpus: 1, 'not-in-the-corpus' for one" in result.err
     first = (failing.folder / "runs" / "mine.trec").read_text().splitlines()[0]
     assert first.split()[:4] == ["q1", "Q0", "refunds", "1"]
 
@@ -112,6 +120,15 @@ def test_an_engine_that_always_fails_cannot_be_judged(failing: Kbeval) -> None:
         (["run", "--engine", "bm25", "--k", "0"], ["--k", "greater than or equal to 1"]),
         (["run", "--engine", "a", "--k", "9" * 30], ["--k"]),
         (["compare", "x.trec", "--alpha", "1"], ["--alpha", "less than or equal to 0.5"]),
+        (["compare", "x.trec", "--alpha", "nan"], ["--alpha", "expected a finite number, found nan"]),
+        (["run", "--engine", "bm25", "--timeout", "nan"], ["--timeout", "expected a finite number, found nan"]),
+        (["run", "--engine", "bm25", "--timeout", "inf"], ["--timeout", "less than or equal to 1000000"]),
+        (["run", "--engine", "bm25", "--max-cost", "nan"], ["--max-cost", "expected a finite number, found nan"]),
+        (
+            ["run", "--engine", "a", "--set", "timeout_s=inf"],
+            ["timeout_s to be less than or equal to 1000000"],
+        ),
+        (["run", "--engine", "a", "--set", "legs=words"], ["expected legs to be some of bm25, fulltext, vector"]),
         (["compare", "x.trec", "--depth", "9" * 30], ["--depth"]),
         (["compare", "x.trec", "--format", "xml"], ["--format", "xml"]),
         (["compare"], ["RUN"]),

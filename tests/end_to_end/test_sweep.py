@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -315,6 +316,8 @@ def test_the_command_from_end_to_end(kbeval: Kbeval, tmp_path: Path) -> None:
     done = kbeval("sweep", "--dataset", tmp_path / "zoo", "--out", "results")
     assert done.code == 0, done.err
     assert "Picked on 4 dev questions" in done.out
+    command = next(line for line in done.out.splitlines() if line.startswith("To use it: kbeval run"))
+    assert kbeval(*shlex.split(command.removeprefix("To use it: kbeval ")), "--out", "used").code == 0
     data = results(kbeval)
     assert len(data["configurations"]) == 5  # the base has 120 words
     assert len(data["test_set"]["dev"]) == len(data["test_set"]["held_out"]) == 4
@@ -324,7 +327,8 @@ def test_the_command_from_end_to_end(kbeval: Kbeval, tmp_path: Path) -> None:
     assert "<script" not in page
     assert "| base (as it is set" in (kbeval.folder / "results" / "sweep.md").read_text()
 
-    again = kbeval("sweep", "--dataset", tmp_path / "zoo", "--out", "again")
+    again = kbeval("sweep", "--dataset", tmp_path / "zoo", "--out", "again", "--sample", 9)
+    assert "the grid has 4 combinations, fewer than were to be drawn: all are tried" in again.err
     assert "nothing, all of it was remembered" in again.out
     assert results(kbeval, "again") == data
 

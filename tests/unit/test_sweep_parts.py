@@ -16,6 +16,7 @@ from kbeval.errors import KbevalError
 from kbeval.evaluation.metrics import parse_metric
 from kbeval.evaluation.test_set import TestSet
 from kbeval.model import LabelledQuery, Qrels, Run
+from kbeval.report.sweep.tables import threshold_text
 from kbeval.sweep.grid import make_grid, parse_grid
 from kbeval.sweep.measuring import Measured
 from kbeval.sweep.memory import Kept, StageMemory, key_of
@@ -240,6 +241,15 @@ def test_a_curve_by_hand() -> None:
 )
 def test_which_scores_bear_a_threshold(settings: dict[str, str], bears: bool) -> None:
     assert bearing(plan(settings).settings)[0] is bears
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"),
+    [(0.1234567, "0.123456"), (-0.1234561, "-0.123457"), (100.0, "100"), (0.0, "0"), (0.99999999, "0.999999")],
+)
+def test_a_printed_threshold_is_never_above_its_score(value: float, printed: str) -> None:
+    assert threshold_text(value) == printed
+    assert float(printed) <= value
 
 
 # --- the memory -------------------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def warn_of(finished: Sequence[Finished]) -> None:
         if counts["unknown_documents"]:
             first = one.outcomes.unknown_documents[0]
             options.warn(
-                f"{one.name}: {counts['unknown_documents']} returned ids are no document's of the corpus, "
+                f"{one.name}: it returned ids that are no document's of the corpus: {counts['unknown_documents']}, "
                 f"{first!r} for one"
             )
         if counts["rising_scores"]:

@@ -98,6 +98,8 @@ def sweep(
         sample=settings.sample if sample is None else sample,
         seed=drawn,
     )
+    if grid.size < (settings.sample if sample is None else sample):
+        options.warn(f"sweep: the grid has {grid.size} combinations, fewer than were to be drawn: all are tried")
     for words, why in grid.left_out:
         options.warn(f"sweep: {words} is left out: {why}")
     compare = project.settings.compare
@@ -123,7 +125,7 @@ def sweep(
             data,
             from_dataset(data, level=level_of(project, data)),
             memory,
-            Asked(k, primary, compare.alpha, dev or settings.dev, drawn),
+            Asked(k, primary, compare.alpha, dev or settings.dev, drawn, named_by=_named_by(dataset, split, config)),
             root=project.root,
             dsn=dsn or project.settings.store.dsn,
             progress=on_standard_error(),
@@ -136,3 +138,15 @@ def sweep(
     typer.echo(as_terminal(found), nl=False)
     typer.echo(f"wrote {', '.join(options.shown(path) for path in written)}")
     raise typer.Exit(0 if all(each.sound for each in found.measured) else 1)
+
+
+def _named_by(dataset: Path | None, split: str, config: Path | None) -> tuple[str, ...]:
+    """The options that named the data, for another command on the same."""
+    found: list[str] = []
+    if dataset is not None:
+        found += ["--dataset", str(dataset)]
+    if split != "test":
+        found += ["--split", split]
+    if config is not None:
+        found += ["--config", str(config)]
+    return tuple(found)

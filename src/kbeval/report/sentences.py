@@ -82,7 +82,7 @@ def verdict_sentence(comparison: Comparison, pair: PairResult) -> str:
     if pair.asked_by_both is not None:
         return _partial_sentence(comparison, pair, pair.asked_by_both)
     if verdict.word == "identical":
-        return f"{pair.a} and {pair.b} are identical: no question tells them apart."
+        return f"{pair.a} and {pair.b} are identical in {label}: no question tells them apart."
     of = verdict.overall
     unit = " by clusters" if of.clusters < _questions_that_decide(comparison) else ""
     p = p_text(of.p)

@@ -46,7 +46,7 @@ BESIDE = ("recall@10", "ndcg@10")
 
 @dataclass(frozen=True)
 class Asked:
-    """How a sweep is made: what decides about its numbers."""
+    """How a sweep is made: what decides about its numbers, and ``named_by``, the options that named its data."""
 
     k: int
     primary: Metric
@@ -54,6 +54,7 @@ class Asked:
     share: float
     seed: int
     metrics: Sequence[Metric] = field(default_factory=lambda: [parse_metric(name) for name in BESIDE])
+    named_by: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

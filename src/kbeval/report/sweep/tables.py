@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from decimal import ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
 from kbeval.report.sentences import fixed, signed, verdict_remarks, verdict_sentence
@@ -140,20 +141,25 @@ def _threshold_sentence(curve: Curve) -> str:
     if curve.suggested is None or curve.dev is None:
         return f"{words} There are too few questions of either kind on the dev split to pick a threshold."
     words += (
-        f" On the dev split a threshold of {curve.suggested:.4g} has the least sum of both: {curve.dev.lost:.1%} of "
-        f"the answerable questions lose their document, {curve.dev.answered:.1%} of the unanswerable ones are still "
-        "answered"
+        f" On the dev split a threshold of {threshold_text(curve.suggested)} has the least sum of both: "
+        f"{curve.dev.lost:.1%} of the answerable questions lose their document, {curve.dev.answered:.1%} of the "
+        "unanswerable ones are still answered"
     )
     if curve.held_out is None:
         return f"{words}."
     return f"{words}; on the held-out split {curve.held_out.lost:.1%} and {curve.held_out.answered:.1%}."
 
 
+def threshold_text(value: float) -> str:
+    """Six digits, rounded down: rounded up, it would be above the score that it is to let through."""
+    return f"{float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal_from_float(value)):.6g}"
+
+
 def thresholds_table(curve: Curve) -> Table:
     """Some twenty thresholds of a curve."""
     step = max(1, len(curve.points) // 20)
     rows = [
-        [f"{point.threshold:.4g}", f"{point.lost:.1%}", f"{point.silent:.1%}", f"{point.answered:.1%}"]
+        [threshold_text(point.threshold), f"{point.lost:.1%}", f"{point.silent:.1%}", f"{point.answered:.1%}"]
         for point in curve.points[::step]
     ]
     headers = ["Threshold", "answerable that lose their document", "that get nothing", "unanswerable still answered"]
@@ -161,8 +167,7 @@ def thresholds_table(curve: Curve) -> Table:
 
 
 def command(sweep: Sweep) -> str:
-    """The command that runs the picked configuration."""
+    """The command that runs the picked configuration on the same data."""
     changed = sweep.picked.configuration.changed.items()
-    return shlex.join(
-        ["kbeval", "run", "--engine", sweep.grid.engine, *(p for k, v in changed for p in ("--set", f"{k}={shown(v)}"))]
-    )
+    settings = [part for key, value in changed for part in ("--set", f"{key}={shown(value)}")]
+    return shlex.join(["kbeval", "run", "--engine", sweep.grid.engine, *settings, *sweep.asked.named_by])
