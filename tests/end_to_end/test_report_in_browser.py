@@ -179,3 +179,49 @@ def test_filters_and_keyboard(opened: Callable[..., Page]) -> None:
     page.keyboard.press("/")
     page.keyboard.type("about never")
     assert page.inner_text("#status") == "1 of 11 questions"
+
+
+def test_what_was_not_asked_is_lost_by_nobody(kbeval: Kbeval, browser: Browser) -> None:
+    (kbeval.folder / "qrels.tsv").write_text(
+        "query-id\tcorpus-id\tscore\n" + "".join(f"q{n}\tgold\t1\n" for n in range(6))
+    )
+    lists = {"half": {n: ["gold"] for n in range(3)}, "other": {n: ["wrong", "gold"] if n else [] for n in range(6)}}
+    for name, found in lists.items():
+        lines = [f"q{n} Q0 {d} {r} {9 - r} x\n" for n, of in found.items() for r, d in enumerate(of, 1)]
+        (kbeval.folder / f"{name}.trec").write_text("".join(lines))
+    sidecar = {
+        "engine": {"name": "half", "type": "x"}, "k": 2, "corpus_hash": "x", "queries_hash": "x",
+        "partial": {"of": 6, "queries": ["q0", "q1", "q2"]},
+    }  # fmt: skip
+    (kbeval.folder / "half.json").write_text(json.dumps(sidecar))
+    made = kbeval("compare", "half.trec", "other.trec", "--qrels", "qrels.tsv", "--force", "--out", "out")
+    assert made.code == 0, made.err
+    page = browser.new_page()
+    page.goto((kbeval.folder / "out" / "report.html").as_uri() + "#q=q4")
+    expected = {
+        "found": {"lost by half": 0, "lost by other": 1, "found by half alone": 1, "found by other alone": 0},
+        "wins": {"half alone is best": 3, "other alone is best": 0, "they differ": 3, "all equal": 0},
+    }
+    for select, options in expected.items():
+        for words, count in options.items():
+            page.locator(f"#{select}").select_option(label=words)
+            assert page.inner_text("#status") == f"{count} of 6 questions", words
+        page.locator("#filters button").click()
+        page.get_by_text("6 of 6 questions").wait_for()
+    # A link to a question that a filter hides lifts the filter.
+    page.locator("#found").select_option(label="lost by other")
+    page.evaluate("location.hash = '#q=q5'")
+    page.get_by_text("6 of 6 questions").wait_for()
+    first = page.locator(".run").first
+    assert "not asked" in first.inner_text()
+    assert "MRR" not in first.inner_text()
+    assert "half not asked" in page.locator("#list [aria-selected=true]").inner_text()
+    # The focus stays where keys are heard, and on paper every table is open.
+    page.locator(".hit").first.focus()
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.id") == "list"
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details:not([open])").count() > 0
+    page.close()

@@ -16,6 +16,7 @@ from kbeval.report.page.explorer import explorer
 from kbeval.report.page.losses import count_reasons
 from kbeval.report.page.pictures import left_out, pictures
 from kbeval.report.results_json import results
+from kbeval.report.sections import differing_table, error_rows, exploratory_table, pairs_table, strata_table
 from kbeval.report.terminal import as_terminal
 from plain_trec import qrels_of, run_of
 
@@ -178,3 +179,43 @@ def test_the_report_counts_losses_by_stage_and_shows_the_worst() -> None:
     # returned q00; by no leg q03; in fusion q01 and q02; by the reranker none; below the cut q04; 15 failed.
     assert "| mine | 10 | 1 | 1 | 2 | 0 | 1 | 15 |" in report
     assert "mine, q02: found by lexical at 2, lost in fusion (at 14)." in report
+
+
+def test_what_a_run_was_not_asked_counts_for_nobody_beside_the_means() -> None:
+    # half: asked ten, has the gold first on all of them. other: fails on the first five, and has it second.
+    half = source("half", {q: ["gold"] for q in QUERIES[:10]}, partial=Partial(of=20, queries=QUERIES[:10]))
+    failed = dict.fromkeys(QUERIES[:5], "RuntimeError: dead")
+    other = source("other", {q: ["wrong", "gold"] for q in QUERIES[5:]}, errors=failed)
+    comparison = compare(half, other)
+    (pair,) = comparison.pairs
+    # Five questions are left that both were asked and neither failed on: 1 against 1/2 on each.
+    assert pair.without_errors is not None
+    assert (pair.without_errors.queries, pair.without_errors.delta) == (5, pytest.approx(0.5))
+    assert "| half − other | 5 | +0.500 |" in results_md(comparison)
+    # Wins on all ten that both were asked, none lost: of the other ten nothing can be said.
+    rows = pairs_table(comparison).rows
+    assert [(row[0], row[1], row[6]) for row in rows] == [("half − other", "asked of both", "10/0/0")]
+    assert exploratory_table(comparison).rows == []
+    for row in strata_table(comparison).rows:
+        assert "; 10/0/0; " in row[6]
+    differing = differing_table(comparison)
+    assert differing is not None
+    assert {row[0] for row in differing.rows} == set(QUERIES[:10])
+    data, _ = explorer(comparison)
+    assert data["runs"][0]["values"] == [1.0] * 10 + [None] * 10
+
+
+def test_an_unasked_question_is_no_failure_of_the_engine() -> None:
+    reason = "the run ended after 3 questions in a row failed"
+    lines = {
+        **dict.fromkeys(QUERIES[9:12], "RuntimeError: dead"),
+        **dict.fromkeys(QUERIES[12:], f"not asked: {reason}"),
+    }
+    ended = source("ended", {q: ["gold"] for q in QUERIES[:9]}, errors=lines, incomplete=reason)
+    comparison = compare(ended, source("whole", {q: ["gold"] for q in QUERIES}))
+    assert error_rows(comparison) == [
+        *(["ended", query, "RuntimeError: dead"] for query in QUERIES[9:12]),
+        ["ended", "8 more", f"not asked: {reason}"],
+    ]
+    assert comparison.pairs[0].without_errors is not None
+    assert comparison.pairs[0].without_errors.queries == 9

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,14 @@ from kbeval.evaluation.comparison import Comparison, Options, RunSource, compare
 from kbeval.evaluation.metrics import parse_metric
 from kbeval.evaluation.slices import further_slices
 from kbeval.evaluation.test_set import TestSet
+from kbeval.formats.sidecar import EngineFacts, Sidecar
 from kbeval.model import Document, LabelledQuery, Qrels, Run
 from kbeval.order import sort_run
+from kbeval.report.markdown import results_md
+from kbeval.report.names import for_page, shortened
 from kbeval.report.page.page import report_html
 from kbeval.report.page.pictures import pictures
-from kbeval.report.page.svg import as_png, scale, standalone
+from kbeval.report.page.svg import MOST_LETTERS, as_png, scale, standalone
 from kbeval.report.results_json import results
 from kbeval.report.write import write_pictures
 from kbeval.testset.twins import passages_found
@@ -146,7 +150,7 @@ def test_data_is_never_markup() -> None:
     assert "49" not in re.findall(r"\]\]&gt;(\d+)", page)
     assert not re.search(r"(?:src|href)=\"(?!#|data:,)", page)
     data = json.loads(seen.data)
-    assert data["runs"][0]["name"] == "a" + EVIL
+    assert data["runs"][0]["name"] == "a" + EVIL.replace("\u202e", " ")
     assert data["queries"]["text"][0] == f"what q00{EVIL}"
     for picture in pictures(wild):
         root = ElementTree.fromstring(standalone(picture.svg))
@@ -201,3 +205,106 @@ def test_passages_found_again() -> None:
     assert shares[("a", "b")] == pytest.approx(3 / 9)
     assert shares[("a", "a")] == 1
     assert shares[("a", "c")] == shares[("a", "ghost")] == shares[("c", "a")] == 0
+
+
+def deep(depth: int | None = None) -> Comparison:
+    """Up to 36 documents a list, of which the page shows twenty; ``d1`` is relevant to q1, and so on."""
+    judged = [("q1", "d1", 1), ("q1", "x30", 0), ("q2", "d2", 1), ("q3", "d3", 1), ("q4", "d4", 1)]
+    many = [("q5", f"g{n:02}", 1) for n in range(30)]
+    qrels = Qrels(pl.DataFrame([*judged, *many], schema=["query", "document", "grade"], orient="row"))
+    lists = {
+        # The gold is at 36, behind one document that was judged not relevant at 31, and 34 that were not judged.
+        "q1": [f"x{n:02}" for n in range(35)] + ["d1"],
+        # Its gold is in the list of q4 alone, at 26.
+        "q2": ["x00"],
+        "q3": ["x00", "x01"],
+        "q4": ["d4", *(f"x{n:02}" for n in range(24)), "d2"],
+        "q5": ["g00"],
+    }
+    rows = [(query, name, 100.0 - at) for query, names in lists.items() for at, name in enumerate(names)]
+    frame = sort_run(pl.DataFrame(rows, schema=["query", "document", "score"], orient="row"))
+    metric = parse_metric("mrr")
+    options = Options(metrics=[metric], primary=metric, depth=depth)
+    return compare_runs(TestSet(qrels), [RunSource("a", Run("a", frame))], options)
+
+
+@pytest.mark.parametrize("depth", [None, 5])
+def test_reasons_are_those_of_the_whole_list(depth: int | None) -> None:
+    data = data_of(report_html(deep(depth)))
+    reasons = {
+        query: {words for bit, words in enumerate(data["reasons"]) if flags >> bit & 1}
+        for query, flags in zip(data["queries"]["id"], data["runs"][0]["flags"], strict=True)
+    }
+    below, nowhere = "gold below the cut-off", "gold in no list of this run"
+    unjudged, judged = "beaten by an unjudged document", "beaten by a document judged not relevant"
+    assert reasons == {
+        "q1": {below, unjudged} if depth else {below, unjudged, judged},
+        "q2": {below, unjudged},  # d2 is in the index: q4 has it
+        "q3": {below, nowhere, unjudged},
+        "q4": set(),
+        "q5": set(),
+    }
+
+
+def test_gold_has_its_grade_also_where_there_are_many_judgments() -> None:
+    data = data_of(report_html(deep()))
+    place = data["queries"]["id"].index("q5")
+    assert len(data["queries"]["gold"][place]) == 20  # the most that are shown
+    assert all(data["queries"]["judged"][place][str(document)] == 1 for document in data["queries"]["gold"][place])
+
+
+def test_names_are_short_and_still_apart() -> None:
+    assert shortened(["a", "engine"], 18) == {"a": "a", "engine": "engine"}
+    numbered = shortened([f"engine_with_a_long_name_{n}" for n in range(12)], 18)
+    assert numbered["engine_with_a_long_name_11"] == "engin…long_name_11"
+    # They differ in the middle: what they share before it is left out.
+    middle = shortened([f"{'x' * 20}{n}{'y' * 30}" for n in "ab"], 18)
+    assert middle["x" * 20 + "a" + "y" * 30].startswith("…a")
+    # Neither tells these apart.
+    last = shortened(["x" * 20 + "y" * 20 + n + "z" * 20 for n in ("a", "b")] + ["q" * 50], 8)
+    for found in (numbered, middle, last):
+        assert len(set(found.values())) == len(found)
+        assert all(len(short) <= 18 for short in found.values())
+    legend = str(next(p for p in pictures(comparison(tuple(numbered)[:3])) if p.name == "metrics").svg)
+    for short in shortened(list(numbered)[:3], MOST_LETTERS).values():
+        assert f">{short}</text>" in legend
+
+
+def test_a_name_does_not_turn_the_sentence_around_it() -> None:
+    hebrew = "\u05de\u05e0\u05d5\u05e2"
+    shown = for_page(comparison(("a\u202eb", hebrew, "plain")))
+    assert [run.name for run in shown.runs] == ["a b", f"\u2068{hebrew}\u2069", "plain"]
+    assert {name for pair in shown.pairs for name in (pair.a, pair.b)} == {run.name for run in shown.runs}
+    assert [run.name for run in for_page(shown).runs] == [run.name for run in shown.runs]
+    assert [run.name for run in for_page(comparison(("a\u202eb", "a b", "c"))).runs] == ["a b", "a b′", "c"]
+    page = report_html(comparison(("a\u202eb", hebrew, "plain"))).decode()
+    assert "\u202e" not in page
+    assert "\u202e" not in results_md(comparison(("a\u202eb", hebrew, "plain")))
+
+
+def test_a_run_has_the_same_mark_in_every_picture() -> None:
+    compared = comparison()
+    first, second, third = compared.runs
+    facts = EngineFacts(name="b", type="x")
+    times = {query: {"total": 5.0} for query in compared.test_set.queries}
+    sidecar = Sidecar(engine=facts, k=20, corpus_hash="c", queries_hash="q", latencies_ms=times)
+    partial = replace(first, asked=np.arange(3))
+    drawn = {
+        picture.name: str(picture.svg)
+        for picture in pictures(replace(compared, runs=[partial, replace(second, sidecar=sidecar), third], pairs=[]))
+    }
+    # b is the second of three, and keeps the second mark where a is left out.
+    for name in ("metrics", "latency"):
+        assert re.search(r'class="f1"[^>]*><title>b ', drawn[name]), name
+        assert not re.search(r'class="f0"[^>]*><title>b ', drawn[name]), name
+
+
+def test_the_level_of_significance_is_said_where_it_is_not_the_usual_one() -> None:
+    compared = comparison(("a", "b"))
+    assert "alpha" not in results(compared)["test_set"]
+    assert "held against" not in results_md(compared)
+    other = replace(compared, options=replace(compared.options, alpha=0.2))
+    other = replace(other, pairs=[replace(pair, level=0.2) for pair in other.pairs])
+    assert results(other)["test_set"]["alpha"] == 0.2
+    assert "; held against .2)" in results_md(other)
+    assert "level of significance 0.2" in results_md(other)

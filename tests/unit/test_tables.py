@@ -64,3 +64,17 @@ def test_csv_holds_no_formula_for_a_spreadsheet_to_run() -> None:
         ["T", 'say "x", y', "+0.5"],
         ["T", "'@sum", "1e-05"],
     ]
+
+
+def test_headers_of_csv_are_no_formulas_either() -> None:
+    table = Table(["=1+cmd|calc MRR", "n"], [["x", "1"]])
+    assert next(csv.reader(io.StringIO(as_csv([table])))) == ["table", "'=1+cmd|calc MRR", "n"]
+
+
+def test_a_row_of_latex_is_no_argument_of_the_row_before() -> None:
+    rows = as_latex(Table(["Run", "n"], [["[v2] x", "[1"], ["*star", "2"]])).splitlines()
+    assert rows[4:6] == [r"{}[v2] x & {}[1 \\", r"{}*star & 2 \\"]
+
+
+def test_nothing_turns_the_text_around_it() -> None:
+    assert escape_markdown("a\u202eb \u2066c\u2069") == "a b c"

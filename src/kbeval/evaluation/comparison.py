@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from html import escape
 from math import fsum
 from threading import Thread
@@ -15,6 +16,7 @@ import polars as pl
 
 from kbeval.errors import KbevalError
 from kbeval.evaluation.alignment import align, judge
+from kbeval.evaluation.before_gold import BeforeGold, before_gold
 from kbeval.evaluation.chance import chance
 from kbeval.evaluation.label_effects import (
     held_against_added_gold,
@@ -41,6 +43,7 @@ from kbeval.evaluation.statistics import (
 from kbeval.evaluation.statistics.distributions import ufuncs
 from kbeval.evaluation.ties import Ties, find_ties
 from kbeval.evaluation.verdicts import Verdict, mean_over_styles, verdict
+from kbeval.formats.sidecar import NOT_ASKED
 from kbeval.formats.trec import read_run, unescape_id
 from kbeval.model import Run
 from kbeval.notebook import html_table
@@ -125,6 +128,7 @@ class RunResult:
         tied: whether the first relevant document of the uncut list has the score of the document before it, so that
             another order of equal scores would put it higher.
         asked: the places of the queries that it was asked; None where it was asked them all.
+        before: what stands before the first relevant documents.
     """
 
     name: str
@@ -146,6 +150,12 @@ class RunResult:
     uncut_ranks: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     tied: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     asked: NDArray[np.int64] | None = None
+    before: BeforeGold = field(default_factory=BeforeGold)
+
+    @cached_property
+    def failed(self) -> dict[str, str]:
+        """The errors of the queries that it was asked: those on which the engine failed."""
+        return {query: line for query, line in self.errors.items() if not line.startswith(NOT_ASKED)}
 
     @property
     def reads_text(self) -> bool:
@@ -170,8 +180,8 @@ class PairResult:
         p_paired_t: ranx's paired t-test, which assumes independent questions.
         p_adjusted: Holm's, on the primary metric.
         level: what Holm's procedure holds this pair's tests against.
-        without_errors: the primary metric with every query left out on which either engine failed; none where
-            neither did.
+        without_errors: the primary metric over the queries that both engines were asked and neither failed on; none
+            where neither failed.
         asked_by_both: where either was not asked every question, those that both were.
     """
 
@@ -260,8 +270,12 @@ class Comparison:
         """The run of that name."""
         return next(run for run in self.runs if run.name == name)
 
-    def difference(self, pair: PairResult, rows: NDArray[np.int64]) -> PairStatistics:
-        """A pair's difference in the primary metric over ``rows``."""
+    def difference(self, pair: PairResult, rows: NDArray[np.int64]) -> PairStatistics | None:
+        """A pair's difference in the primary metric over ``rows``, as far as both were asked them; None for none."""
+        if pair.asked_by_both is not None:
+            rows = np.intersect1d(rows, pair.asked_by_both.rows)
+            if not len(rows):
+                return None
         return statistics(
             self.run(pair.a),
             self.run(pair.b),
@@ -472,6 +486,7 @@ def _measure(
         uncut_ranks=uncut,
         tied=_tied(run, alignment, uncut),
         asked=asked_rows(sidecar, test_set.queries),
+        before=before_gold(run, alignment, test_set.gold, test_set.queries, level=test_set.level, depth=depth),
     )
 
 
@@ -652,10 +667,12 @@ def statistics(
 def _without_errors(
     a: RunResult, b: RunResult, test_set: TestSet, options: Options, family: int
 ) -> PairStatistics | None:
-    failed = {*a.errors, *b.errors}
+    failed = {*a.failed, *b.failed}
     if not failed:
         return None
-    rows = np.array([i for i, query in enumerate(test_set.queries) if query not in failed], dtype=np.int64)
+    answered = np.array([i for i, query in enumerate(test_set.queries) if query not in failed], dtype=np.int64)
+    asked = in_common(a.asked, b.asked)
+    rows = answered if asked is None else np.intersect1d(asked, answered)
     return statistics(a, b, options.primary, test_set, options, family=family, rows=rows) if len(rows) else None
 
 

@@ -139,7 +139,8 @@ def _pairs(comparison: Comparison) -> list[str]:
         "difference here need not be the difference of the means above, which results.json has as delta. w/t/l counts "
         "questions; detectable is the smallest true difference that would show in four of five such test sets."
     ]
-    for pair in comparison.pairs[: sections.MOST_PAIRS_BOOTSTRAPPED]:
+    whole = [pair for pair in comparison.pairs if pair.asked_by_both is None]
+    for pair in whole[: sections.MOST_PAIRS_BOOTSTRAPPED]:
         interval = comparison.bca(pair)
         if interval is not None:
             notes.append(
@@ -189,7 +190,7 @@ def _stages(comparison: Comparison) -> list[str]:
 
 
 def _errors(comparison: Comparison) -> list[str]:
-    rows = [[run.name, query, line] for run in comparison.runs for query, line in sorted(run.errors.items())]
+    rows = sections.error_rows(comparison)
     if not rows:
         return []
     return _table(Table(["Engine", "query", "error"], rows, left=3, title="Questions on which an engine failed"))
@@ -212,7 +213,8 @@ def configuration_lines(comparison: Comparison) -> list[str]:
     """What was compared: hashes of the test set, and each run's engine with its settings."""
     lines = [
         f"test set {comparison.test_set.hash}, corpus {comparison.test_set.corpus_hash or 'not known'}, "
-        f"questions {comparison.test_set.queries_hash or 'not known'}"
+        f"questions {comparison.test_set.queries_hash or 'not known'}",
+        f"level of significance {comparison.options.alpha:g}",
     ]
     for run in comparison.runs:
         if run.sidecar is None:

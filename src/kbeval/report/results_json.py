@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from kbeval.evaluation.statistics import ALPHA
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -26,6 +28,8 @@ def results(comparison: Comparison) -> dict[str, Any]:
             "level": test_set.level,
             "primary": comparison.options.primary.name,
             "strata": {name: len(rows) for name, rows in test_set.stratum_rows.items()},
+            # Verdicts rest on it: the file says it where it is not the usual one.
+            **({"alpha": comparison.options.alpha} if comparison.options.alpha != ALPHA else {}),
         },
         "runs": {run.name: _run(run, comparison) for run in comparison.runs},
         "pairs": [row for pair in comparison.pairs for row in _pair(pair, comparison)],

@@ -12,11 +12,12 @@ from kbeval.evaluation.partial import in_common
 from kbeval.evaluation.slices import overlap_spreads, slices
 from kbeval.evaluation.statistics import detectable
 from kbeval.evaluation.strata import ALL, deciding_strata
+from kbeval.formats.sidecar import NOT_ASKED
 from kbeval.report.sentences import deciding, fixed, headline, interval, listed, signed, verdict_sentence
 from kbeval.report.tables import Table
 
 if TYPE_CHECKING:
-    from kbeval.evaluation.comparison import Comparison, RunResult
+    from kbeval.evaluation.comparison import Comparison, PairResult, RunResult
     from kbeval.evaluation.statistics import PairStatistics
 
 DIFFERING_QUERIES = 10
@@ -138,6 +139,17 @@ def counts_table(comparison: Comparison) -> Table:
     return Table(["Run", "questions", "errored", "missing"], rows, title="Runs")
 
 
+def error_rows(comparison: Comparison) -> list[list[str]]:
+    """The run, the question and the error of each failure; what a run was not asked for one reason is one row."""
+    rows = []
+    for run in comparison.runs:
+        rows += [[run.name, query, line] for query, line in sorted(run.failed.items())]
+        unasked = [line for line in run.errors.values() if line.startswith(NOT_ASKED)]
+        if unasked:
+            rows.append([run.name, f"{len(unasked)} more", unasked[0]])
+    return rows
+
+
 def verdicts_table(comparison: Comparison) -> Table:
     """Each pair's verdict, in a word and in a sentence."""
     rows = [[pair.a, pair.b, pair.verdict.word, verdict_sentence(comparison, pair)] for pair in comparison.pairs]
@@ -168,26 +180,25 @@ def strata_table(comparison: Comparison, *, narrow: bool = False) -> Table:
             for place, run in enumerate(runs):
                 row[4 + place] = fixed(headline(comparison, run))
             for place, pair in enumerate(pairs):
-                counted = comparison.difference(pair, at)
-                row[4 + len(runs) + place] = _difference_cell(pair.verdict.overall, counted)
+                of = None if pair.asked_by_both is not None else pair.verdict.overall
+                row[4 + len(runs) + place] = _difference_cell(of, comparison.difference(pair, at))
             rows.append(row)
         rows.append(_stratum_row(comparison, "all (trec_eval's mean)", everything))
     return Table(headers, [row[: len(headers)] for row in rows], title=f"{label} by kind of question")
 
 
 def pairs_table(comparison: Comparison) -> Table:
-    """Each pair on the primary metric: the difference by stratum and for the verdict."""
+    """Each pair on the primary metric: the difference by stratum and for the verdict.
+
+    Of a pair of which one was not asked every question, it is the difference on what both were.
+    """
     rows = []
     for pair in comparison.pairs:
-        styles = deciding(comparison)
-        parts = [(name, of, of) for name, of in pair.verdict.by_stratum.items()]
-        if len(styles) > 1:
-            at = np.concatenate([comparison.test_set.stratum_rows[style] for style in styles])
-            name = f"mean of {', '.join(styles)}"
-            parts.append((name, pair.verdict.overall, comparison.difference(pair, at)))
-        if len(parts) > 1:
-            of = pair.cells[comparison.options.primary.name]
-            parts.append(("all", of, of))
+        if pair.asked_by_both is not None:
+            shared = pair.asked_by_both.difference
+            parts = [("asked of both", shared, shared)] if shared is not None else []
+        else:
+            parts = _parts(comparison, pair)
         for number, (name, of, counted) in enumerate(parts):
             rows.append(
                 [
@@ -206,12 +217,29 @@ def pairs_table(comparison: Comparison) -> Table:
     return Table(headers, rows, left=2, title=f"Differences in {comparison.options.primary.label}")
 
 
+def _parts(comparison: Comparison, pair: PairResult) -> list[tuple[str, PairStatistics, PairStatistics]]:
+    """What a verdict is made of: a name, the statistics, and those whose wins, ties and losses are counted."""
+    styles = deciding(comparison)
+    parts = [(name, of, of) for name, of in pair.verdict.by_stratum.items()]
+    if len(styles) > 1:
+        at = np.concatenate([comparison.test_set.stratum_rows[style] for style in styles])
+        counted = comparison.difference(pair, at) or pair.verdict.overall
+        parts.append((f"mean of {', '.join(styles)}", pair.verdict.overall, counted))
+    if len(parts) > 1:
+        of = pair.cells[comparison.options.primary.name]
+        parts.append(("all", of, of))
+    return parts
+
+
 def exploratory_table(comparison: Comparison) -> Table:
-    """Every pair on every metric over all questions: intervals, no adjusted p."""
+    """Every pair on every metric over all questions: intervals, no adjusted p.
+
+    Not those of which one was not asked every question: what is missing would count with 0.
+    """
     rows = []
     for pair in comparison.pairs:
         for number, metric in enumerate(comparison.metrics):
-            if metric.name not in pair.cells:
+            if metric.name not in pair.cells or pair.asked_by_both is not None:
                 continue
             of = pair.cells[metric.name]
             primary = metric.name == comparison.options.primary.name
@@ -344,8 +372,8 @@ def differing_table(comparison: Comparison) -> Table | None:
     runs = comparison.runs
     if len(runs) < 2:
         return None
-    values = np.array([run.values[comparison.options.primary.name] for run in runs])
-    spread = np.nan_to_num(values.max(axis=0) - values.min(axis=0))
+    values = np.array([_asked_values(run, comparison.options.primary.name) for run in runs])
+    spread = np.nan_to_num(np.fmax.reduce(values) - np.fmin.reduce(values))
     order = sorted(
         (index for index in range(len(spread)) if spread[index] > 0),
         key=lambda index: (-spread[index], shuffle("differing", comparison.test_set.queries[index])),
@@ -355,9 +383,10 @@ def differing_table(comparison: Comparison) -> Table | None:
     abreast = len(runs) <= MOST_RUNS_ABREAST
     rows = []
     for index in order:
-        ranks = {run.name: int(run.first_ranks[index]) or None for run in runs}
+        asked = [run for place, run in enumerate(runs) if not np.isnan(values[place, index])]
+        ranks = {run.name: int(run.first_ranks[index]) or None for run in asked}
         cells = (
-            [str(ranks[run.name] or _DASH) for run in runs]
+            [str(ranks[run.name] or _DASH) if run.name in ranks else "not asked" for run in runs]
             if abreast
             else [f"{name} ({ranks[name] or _DASH})" for name in _extremes(ranks)]
         )
@@ -410,7 +439,7 @@ def family_sentence(comparison: Comparison) -> str:
     against = f" against the baseline {comparison.options.baseline}" if comparison.options.baseline else ""
     plural = "s" if pairs != 1 else ""
     sentence = f"Family: {pairs} pair{plural}{against} on the one primary metric {label}, Holm's correction."
-    of = detectable(pair.verdict.overall.mdd for pair in comparison.pairs)
+    of = detectable(pair.verdict.overall.mdd for pair in comparison.pairs if pair.asked_by_both is None)
     if of is not None:
         sentence += (
             f" Smallest difference that this test set would probably show: median {fixed(of.median)}, "
@@ -451,8 +480,19 @@ def _stratum_row(comparison: Comparison, name: str, at: np.ndarray) -> list[str]
     return [name, str(len(documents)), str(len(at)), str(errors), *cells, *judged]
 
 
-def _difference_cell(of: PairStatistics, counted: PairStatistics) -> str:
+def _asked_values(run: RunResult, metric: str) -> np.ndarray:
+    """A run's values, with nan for what it was not asked."""
+    if run.asked is None:
+        return run.values[metric]
+    values = np.full(len(run.values[metric]), np.nan)
+    values[run.asked] = run.values[metric][run.asked]
+    return values
+
+
+def _difference_cell(of: PairStatistics | None, counted: PairStatistics | None) -> str:
     """``counted`` has the questions to count wins, ties and losses of, where ``of`` is about means over styles."""
+    if of is None or counted is None:
+        return _DASH
     wins = f"{counted.wins}/{counted.ties}/{counted.losses}"
     return f"{signed(of.cluster_delta)} {interval(of)}; {wins}; {fixed(of.mdd)}"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbeval.evaluation.partial import how_partial
+from kbeval.evaluation.statistics import ALPHA
 from kbeval.evaluation.strata import ALL
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def verdict_sentence(comparison: Comparison, pair: PairResult) -> str:
     p = p_text(of.p)
     if pair.level < comparison.options.alpha:
         p += f"; Holm asks for {pair.level:.2g}".replace("0.", ".", 1)
+    elif comparison.options.alpha != ALPHA:
+        p += f"; held against {pair.level:.2g}".replace("0.", ".", 1)
     evidence = f"{label} {fixed(headline(comparison, a))} against {fixed(headline(comparison, b))}"
     if verdict.leader is not None:
         winner, loser = (pair.a, pair.b) if verdict.leader == "a" else (pair.b, pair.a)

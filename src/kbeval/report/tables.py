@@ -9,6 +9,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kbeval.report.names import DIRECTING
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -66,7 +68,7 @@ def as_csv(tables: Sequence[Table]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     for table in tables:
-        writer.writerow(["table", *table.headers])
+        writer.writerow(["table", *(_defuse(header) for header in table.headers)])
         writer.writerows([_defuse(table.title), *(_defuse(cell) for cell in row)] for row in table.rows)
     return stream.getvalue()
 
@@ -74,7 +76,9 @@ def as_csv(tables: Sequence[Table]) -> str:
 def as_latex(table: Table) -> str:
     """A tabular with booktabs rules."""
     columns = "l" * table.left + "r" * (len(table.headers) - table.left)
-    lines = [" & ".join(escape_latex(cell) for cell in row) + r" \\" for row in (table.headers, *table.rows)]
+    lines = [
+        " & ".join(_first_in_latex(escape_latex(cell)) for cell in row) + r" \\" for row in (table.headers, *table.rows)
+    ]
     head = [rf"% {' '.join(table.title.split())}"] if table.title else []
     body = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:]]
     return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}"]) + "\n"
@@ -94,10 +98,16 @@ def escape_latex(text: str) -> str:
     return "".join(_LATEX_SPECIAL.get(character, character) for character in plain_text(text))
 
 
+def _first_in_latex(cell: str) -> str:
+    """A cell that the end of the row before it does not take for its own argument."""
+    return f"{{}}{cell}" if cell.startswith(("[", "*")) else cell
+
+
 def plain_text(text: str) -> str:
-    """Text from data on one line: blanks for control characters and line breaks."""
+    """Text from data on one line: blanks for control characters, line breaks, and what turns the text around it."""
     if text.isascii() and text.isprintable():  # nearly every cell, and a tenth of the time
         return re.sub(" +", " ", text).strip(" ")
+    text = DIRECTING.sub(" ", text)
     kept = (" " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character for character in text)
     return re.sub(" +", " ", "".join(kept)).strip(" ")
 

@@ -9,19 +9,21 @@ import orjson
 import polars as pl
 
 from kbeval.evaluation.comparison import RANKED_IDS
+from kbeval.report.names import shortened
 from kbeval.report.page.losses import REASONS, Losses, losses
 from kbeval.report.results_json import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kbeval.evaluation.comparison import Comparison
+    from kbeval.evaluation.comparison import Comparison, RunResult
 
 LIMITS = (4_000, 2_000, 1_000, 500, 250, 120, 80, 40, 20)
 ALL_TEXTS = 4_000_000
 SHORTEST_TEXT = 80
 LONGEST_QUESTION = 2_000
 LONGEST_NAME = 200
+LONGEST_SHORT = 18
 MOST_GOLD = 20
 MOST_LISTED = 1_500_000
 
@@ -35,7 +37,7 @@ def explorer(comparison: Comparison) -> tuple[dict[str, Any], Losses]:
     lists = [_split(column.to_list(), lengths) for column, lengths in columns]
     grades = _grades(comparison)
     gold = [test_set.gold[query] for query in queries]
-    why = losses(comparison, lists, grades)
+    why = losses(comparison, lists)
 
     names = pl.concat(
         [*(column for column, _ in columns), pl.Series([n for of in gold for n in of[:MOST_GOLD]], dtype=pl.String)]
@@ -44,6 +46,7 @@ def explorer(comparison: Comparison) -> tuple[dict[str, Any], Losses]:
     place = {name: index for index, name in enumerate(ids)}
     texts, of_gold, of_others = _texts(comparison, ids, gold)
     known = [test_set.labelled.get(query) for query in queries]
+    short = shortened([run.name for run in comparison.runs], LONGEST_SHORT)
     data: dict[str, Any] = {
         "primary": comparison.options.primary.label,
         "level": test_set.level,
@@ -68,7 +71,7 @@ def explorer(comparison: Comparison) -> tuple[dict[str, Any], Losses]:
             "overlap": [None if np.isnan(of) else round(float(of), 2) for of in test_set.overlaps],
             "gold": [[place[name] for name in of[:MOST_GOLD]] for of in gold],
             "golds": [len(of) for of in gold],
-            "judged": _judged(lists, grades, place),
+            "judged": _judged(lists, grades, gold, place),
             "twins": {
                 str(at): {str(place[name]): round(share, 2) for name, share in of.items()}
                 for at, of in why.twins.items()
@@ -77,16 +80,17 @@ def explorer(comparison: Comparison) -> tuple[dict[str, Any], Losses]:
         "runs": [
             {
                 "name": _short(run.name, LONGEST_NAME),
-                "values": [number(value) for value in run.values[comparison.options.primary.name]],
+                "short": short[run.name],
+                "values": _values(run, comparison.options.primary.name),
                 "first": run.first_ranks.tolist(),
                 "uncut": run.uncut_ranks.tolist(),
                 "lengths": lengths.tolist(),
                 "documents": [place[name] for of in of_run for name in of],
                 "flags": flags,
                 "errors": {
-                    str(at): _short(run.errors[query], LONGEST_QUESTION)
+                    str(at): _short(run.failed[query], LONGEST_QUESTION)
                     for at, query in enumerate(queries)
-                    if query in run.errors
+                    if query in run.failed
                 },
                 "stages": _stages(run.sidecar.gold_ranks if run.sidecar else {}, queries),
             }
@@ -94,6 +98,15 @@ def explorer(comparison: Comparison) -> tuple[dict[str, Any], Losses]:
         ],
     }
     return data, why
+
+
+def _values(run: RunResult, metric: str) -> list[float | None]:
+    """One a query; None where it has none, or was not asked."""
+    values = [number(value) for value in run.values[metric]]
+    if run.asked is None:
+        return values
+    asked = set(run.asked.tolist())
+    return [value if at in asked else None for at, value in enumerate(values)]
 
 
 def as_data_block(data: Mapping[str, Any]) -> str:
@@ -120,7 +133,10 @@ def _grades(comparison: Comparison) -> list[dict[str, int]]:
 
 
 def _judged(
-    lists: Sequence[Sequence[Sequence[str]]], grades: Sequence[Mapping[str, int]], place: Mapping[str, int]
+    lists: Sequence[Sequence[Sequence[str]]],
+    grades: Sequence[Mapping[str, int]],
+    gold: Sequence[Sequence[str]],
+    place: Mapping[str, int],
 ) -> list[dict[str, int]]:
     """For each query, the grades of the documents that are shown, by their number."""
     found = []
@@ -128,7 +144,7 @@ def _judged(
         if len(judged) <= MOST_GOLD:
             found.append({str(place[name]): grade for name, grade in judged.items() if name in place})
             continue
-        shown = dict.fromkeys(name for of_run in lists for name in of_run[index])
+        shown = dict.fromkeys([*gold[index][:MOST_GOLD], *(name for of_run in lists for name in of_run[index])])
         found.append({str(place[name]): judged[name] for name in shown if name in judged})
     return found
 

@@ -57,23 +57,17 @@ class Losses:
     cut: int
 
 
-def losses(
-    comparison: Comparison, lists: Sequence[Sequence[Sequence[str]]], grades: Sequence[Mapping[str, int]]
-) -> Losses:
+def losses(comparison: Comparison, lists: Sequence[Sequence[Sequence[str]]]) -> Losses:
     """Looks at every query of every run.
 
     Args:
         comparison: the runs.
-        lists: for each run and query, the documents that are looked at.
-        grades: for each query, the grades of its judged documents.
+        lists: for each run and query, the documents among which near-duplicates are looked for.
     """
     cut = min(RANKED_IDS, comparison.depth or RANKED_IDS)
     beaten = _beaten_by(comparison, lists)
     twins, looked = _twins(comparison, beaten)
-    flags = [
-        _flags(comparison, run, beaten[place], grades, twins, cut, lists[place])
-        for place, run in enumerate(comparison.runs)
-    ]
+    flags = [_flags(comparison, run, beaten[place], twins, cut) for place, run in enumerate(comparison.runs)]
     return Losses(flags, twins, looked, cut)
 
 
@@ -132,13 +126,10 @@ def _flags(
     comparison: Comparison,
     run: RunResult,
     beaten: Sequence[Sequence[str]],
-    grades: Sequence[Mapping[str, int]],
     twins: Mapping[int, Mapping[str, float]],
     cut: int,
-    lists: Sequence[Sequence[str]],
 ) -> list[int]:
     test_set = comparison.test_set
-    returned = {name for names in lists for name in names}
     missing = set(run.missing)
     asked = None if run.asked is None else set(run.asked.tolist())
     flags = []
@@ -163,17 +154,15 @@ def _flags(
             continue
         if rank == 0 or rank > cut:
             reasons |= BIT["below"]
-            if not run.uncut_ranks[index] and not any(name in returned for name in gold):
+            if run.before.nowhere[index]:
                 reasons |= BIT["never returned"]
         if run.tied[index]:
             reasons |= BIT["tie"]
-        before, judged = beaten[index], grades[index]
-        if index in twins and any(name in twins[index] for name in before):
+        if index in twins and any(name in twins[index] for name in beaten[index]):
             reasons |= BIT["twin"]
-        known = sum(1 for name in before if name in judged and judged[name] >= 0)
-        if known:
+        if run.before.judged[index]:
             reasons |= BIT["judged"]
-        if known < len(before):
+        if run.before.unjudged[index]:
             reasons |= BIT["unjudged"]
         flags.append(reasons)
     return flags

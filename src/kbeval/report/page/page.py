@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kbeval.report import sections
 from kbeval.report.markdown import caveats, configuration_lines
+from kbeval.report.names import for_page
 from kbeval.report.page.explorer import as_data_block, explorer
 from kbeval.report.page.losses import REASONS, count_reasons
 from kbeval.report.page.pictures import left_out, pictures
@@ -35,6 +36,7 @@ def report_html(comparison: Comparison, drawn: list[Picture] | None = None) -> b
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
+    comparison = for_page(comparison)
     data, why = explorer(comparison)
     static = files("kbeval.report.page") / "static"
     script = (static / "report.js").read_text("utf-8")
@@ -117,7 +119,7 @@ def _reasons(comparison: Comparison, why: Losses) -> Table:
 
 
 def _errors(comparison: Comparison) -> Table | None:
-    rows = [[run.name, query, line] for run in comparison.runs for query, line in sorted(run.errors.items())]
+    rows = sections.error_rows(comparison)
     if not rows:
         return None
     title = "Questions on which an engine failed"

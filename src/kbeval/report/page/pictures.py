@@ -15,6 +15,7 @@ from kbeval.evaluation.slices import further_slices, slices
 from kbeval.evaluation.statistics import paired
 from kbeval.formats.sidecar import TOTAL, WAITED
 from kbeval.report.latency import stage_order
+from kbeval.report.names import for_page, shortened
 from kbeval.report.page.svg import (
     LIGHT,
     MOST_LETTERS,
@@ -50,6 +51,10 @@ RIGHT = WIDTH - 12
 BUCKETS = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, 20))
 
 
+Numbered = tuple[int, "RunResult"]
+"""A run with the number by which it has its mark."""
+
+
 @dataclass(frozen=True)
 class Picture:
     """One picture: a file's name without ending, a title, what it says in a sentence or two, and the SVG."""
@@ -62,9 +67,12 @@ class Picture:
 
 def pictures(comparison: Comparison) -> list[Picture]:
     """Every picture that the data can give, the most telling first."""
-    every = comparison.runs[:MOST_RUNS]
+    comparison = for_page(comparison)
+    every = list(enumerate(comparison.runs[:MOST_RUNS]))
+    numbers = {run.name: number for number, run in enumerate(comparison.runs)}
     comparison = _of_whole_runs(comparison)
-    runs = comparison.runs[:MOST_RUNS]
+    # A run has the same mark in every picture, also where others are left out.
+    runs = [(numbers[run.name], run) for run in comparison.runs[:MOST_RUNS]]
     if not runs:
         return [picture for picture in [_latency(every)] if picture is not None]
     made = [_differences(comparison), _metrics(comparison, runs)]
@@ -118,7 +126,7 @@ def _dots(
     title: str,
     about: str,
     rows: Sequence[tuple[str, Sequence[tuple[int, str, float, tuple[float, float] | None]], float | None]],
-    names: list[str],
+    names: Sequence[tuple[int, str]],
     *,
     zero: bool = False,
     ends: tuple[str, str] | None = None,
@@ -164,19 +172,19 @@ def _dots(
     if ends:
         y += 14
         pieces += [
-            label(LEFT, y, f"← {clean(ends[0], 26)}", kind="s"),
-            label(RIGHT, y, f"{clean(ends[1], 26)} →", end=True, kind="s"),
+            label(LEFT, y, f"← {ends[0]}", kind="s"),
+            label(RIGHT, y, f"{ends[1]} →", end=True, kind="s"),
         ]
     return drawing(y + 8, title, about, *pieces, *body)
 
 
-def _metrics(comparison: Comparison, runs: Sequence[RunResult]) -> Picture:
+def _metrics(comparison: Comparison, runs: Sequence[Numbered]) -> Picture:
     primary = comparison.options.primary
     ordered = [primary, *(metric for metric in comparison.metrics if metric != primary)]
     rows = []
     for metric in ordered:
         dots = []
-        for place, run in enumerate(runs):
+        for place, run in runs:
             mean, of = run.mean(metric.name), _level(comparison, run, metric)
             if mean is not None and of is not None:
                 dots.append((place, run.name, mean, of.ci95))
@@ -188,7 +196,7 @@ def _metrics(comparison: Comparison, runs: Sequence[RunResult]) -> Picture:
     )
     if comparison.chance:
         note += " Dashed: what a random order of the documents would score."
-    svg = _dots("Every metric by engine", note, rows, [run.name for run in runs])
+    svg = _dots("Every metric by engine", note, rows, _names(runs))
     return Picture("metrics", "Every metric by engine", note, svg)
 
 
@@ -198,9 +206,10 @@ def _differences(comparison: Comparison) -> Picture | None:
         return None
     label_ = comparison.options.primary.label
     rows = []
+    short = shortened([run.name for run in comparison.runs], 28)
     for pair in pairs:
         of = pair.verdict.overall
-        name = f"{pair.a} − {pair.b}"
+        name = f"{short[pair.a]} − {short[pair.b]}"
         rows.append((name, [(0, f"{name}, verdict", of.cluster_delta, of.ci95)], None))
         if len(pair.verdict.by_stratum) > 1 and len(pairs) <= MOST_SORTED:
             rows += [
@@ -208,14 +217,16 @@ def _differences(comparison: Comparison) -> Picture | None:
                 for stratum, each in pair.verdict.by_stratum.items()
             ]
     one = pairs[0]
-    ends = (f"{one.b} better", f"{one.a} better") if len(pairs) == 1 else ("second better", "first better")
+    ends = (
+        (f"{short[one.b]} better", f"{short[one.a]} better") if len(pairs) == 1 else ("second better", "first better")
+    )
     note = f"The difference in {label_} that each verdict rests on, by clusters, with its 95 % interval"
     note += ", and below it by kind of question." if len(rows) > len(pairs) else "."
     svg = _dots(f"Differences in {label_}", note, rows, [], zero=True, ends=ends, bounds=(None, None))
     return Picture("differences", f"Differences in {label_}", note, svg)
 
 
-def _by_k(comparison: Comparison, runs: Sequence[RunResult]) -> list[Picture]:
+def _by_k(comparison: Comparison, runs: Sequence[Numbered]) -> list[Picture]:
     families: dict[str, list[Metric]] = {}
     for metric in comparison.metrics:
         if metric.k is not None:
@@ -225,9 +236,9 @@ def _by_k(comparison: Comparison, runs: Sequence[RunResult]) -> list[Picture]:
         if len(members) < 3:
             continue
         members.sort(key=lambda metric: metric.k or 0)
-        columns = [[run.mean(metric.name) or 0.0 for metric in members] for run in runs]
+        columns = [[run.mean(metric.name) or 0.0 for metric in members] for _, run in runs]
         expected = [comparison.chance[metric.name] for metric in members if metric.name in comparison.chance]
-        parts, top = legend([run.name for run in runs], 16)
+        parts, top = legend(_names(runs), 16)
         bottom = top + 190
         axis = scale([value for column in [*columns, expected] for value in column], bottom, top + 6, low=0.0)
         across = [60 + (RIGHT - 80) * place / (len(members) - 1) for place in range(len(members))]
@@ -244,11 +255,11 @@ def _by_k(comparison: Comparison, runs: Sequence[RunResult]) -> list[Picture]:
         pieces.append(label((44 + RIGHT) / 2, bottom + 36, "k", middle=True, kind="s"))
         if len(expected) == len(members):
             pieces.append(element("polyline", points=_points(across, [axis(value) for value in expected]), class_="c"))
-        for place, column in enumerate(columns):
+        for (place, run), column in zip(runs, columns, strict=True):
             heights = [axis(value) for value in column]
             pieces.append(element("polyline", points=_points(across, heights), class_=f"l{place % len(LIGHT)}"))
             pieces += [
-                marker(x, y, place, f"{runs[place].name} {metric.label}: {fixed(value, 4)}")
+                marker(x, y, place, f"{run.name} {metric.label}: {fixed(value, 4)}")
                 for x, y, metric, value in zip(across, heights, members, column, strict=True)
             ]
         note = f"{family}@k as the list grows; the steps between the k are not to scale."
@@ -297,8 +308,9 @@ def _sorted_one(pair: PairResult, differences: NDArray[np.float64], label_: str,
         if path:
             pieces.append(element("path", d="".join(path), class_=kind))
     same = count - wins - losses
-    pieces.append(label(48, 12, f"▲ {clean(pair.a, 2 * MOST_LETTERS)} better: {wins}", kind="b"))
-    pieces.append(label(RIGHT, 226, f"▼ {clean(pair.b, 2 * MOST_LETTERS)} better: {losses}", end=True, kind="b"))
+    short = shortened([pair.a, pair.b], 2 * MOST_LETTERS)
+    pieces.append(label(48, 12, f"▲ {short[pair.a]} better: {wins}", kind="b"))
+    pieces.append(label(RIGHT, 226, f"▼ {short[pair.b]} better: {losses}", end=True, kind="b"))
     pieces.append(label(48, 244, f"{count} questions, sorted; {same} equal", kind="s"))
     title = f"{pair.a} − {pair.b}, query by query"
     counts = f"{wins} for {pair.a}, {losses} for {pair.b}, {same} equal"
@@ -306,7 +318,7 @@ def _sorted_one(pair: PairResult, differences: NDArray[np.float64], label_: str,
     return Picture(f"by-query-{number + 1}", title, note, drawing(250, title, note, *pieces))
 
 
-def _first_ranks(comparison: Comparison, runs: Sequence[RunResult]) -> Picture:
+def _first_ranks(comparison: Comparison, runs: Sequence[Numbered]) -> Picture:
     names = [f"{low}" if low == high else f"{low}–{high}" for low, high in BUCKETS] + [
         f"over {RANKED_IDS}",
         "none",
@@ -323,9 +335,10 @@ def _first_ranks(comparison: Comparison, runs: Sequence[RunResult]) -> Picture:
     y += 16
     total = len(comparison.test_set.queries)
     across = Scale(0, 1, LEFT, RIGHT)
-    for run in runs:
+    short = shortened([run.name for _, run in runs], 18)
+    for _, run in runs:
         counts = _bucketed(comparison, run)
-        pieces.append(label(LEFT - 10, y + 16, clean(run.name, 18), end=True))
+        pieces.append(label(LEFT - 10, y + 16, short[run.name], end=True))
         done = 0
         for step, count in enumerate(counts):
             if count:
@@ -353,7 +366,7 @@ def _bucketed(comparison: Comparison, run: RunResult) -> list[int]:
     return [*counts, int(np.sum(ranks > RANKED_IDS)), int(np.sum(ranks == 0)), int(failed.sum())]
 
 
-def _slices(comparison: Comparison, runs: Sequence[RunResult]) -> list[Picture]:
+def _slices(comparison: Comparison, runs: Sequence[Numbered]) -> list[Picture]:
     primary = comparison.options.primary
     by: dict[str, list[tuple[str, NDArray[np.int64]]]] = {}
     for each in [*slices(comparison.test_set), *further_slices(comparison.test_set)]:
@@ -369,7 +382,7 @@ def _slices(comparison: Comparison, runs: Sequence[RunResult]) -> list[Picture]:
         rows = []
         for name, at in kept:
             dots = []
-            for place, run in enumerate(runs):
+            for place, run in runs:
                 mean, of = run.mean(primary.name, at), _level(comparison, run, primary, at)
                 if mean is not None and of is not None:
                     dots.append((place, run.name, mean, of.ci95))
@@ -383,14 +396,14 @@ def _slices(comparison: Comparison, runs: Sequence[RunResult]) -> list[Picture]:
         if ranges:
             note += f" {'; '.join(ranges)}: the share of a question's words in its gold text."
         title = f"{primary.label} by {what}"
-        svg = _dots(title, note, rows, [run.name for run in runs])
+        svg = _dots(title, note, rows, _names(runs))
         made.append(Picture(f"by-{what.replace(' ', '-')}", title, note, svg))
     return made
 
 
-def _latency(runs: Sequence[RunResult]) -> Picture | None:
+def _latency(runs: Sequence[Numbered]) -> Picture | None:
     rows: list[tuple[int, str, str, list[float]]] = []
-    for place, run in enumerate(runs):
+    for place, run in runs:
         if run.sidecar is None:
             continue
         known = {stage for stages in run.sidecar.latencies_ms.values() for stage in stages} - {WAITED}
@@ -401,6 +414,7 @@ def _latency(runs: Sequence[RunResult]) -> Picture | None:
             rows.append((place, run.name, stage, quantiles))
     if not rows:
         return None
+    short = shortened([run.name for _, run in runs], 2 * MOST_LETTERS)
     lowest = max(min(row[3][0] for row in rows), 0.001)
     highest = max(max(row[3][4] for row in rows), lowest * 10)
     axis = Scale(np.floor(np.log10(lowest)), np.ceil(np.log10(highest)), LEFT, RIGHT - 34)
@@ -409,7 +423,7 @@ def _latency(runs: Sequence[RunResult]) -> Picture | None:
     body: list[Markup] = []
     for place, name, stage, quantiles in rows:
         if stage == TOTAL or not body:
-            body.append(label(8, y + 13, clean(name, MOST_LETTERS), kind="b"))
+            body.append(label(8, y + 13, short[name], kind="b"))
             y += 18
         low, first, median, third, high = (axis(np.log10(max(value, lowest))) for value in quantiles)
         hint = element(
@@ -426,18 +440,17 @@ def _latency(runs: Sequence[RunResult]) -> Picture | None:
             label(
                 RIGHT,
                 y + 13,
-                f"{quantiles[4]:.3g}" if quantiles[4] < 1000 else f"{quantiles[4]:.0f}",
+                f"{quantiles[4]:.3g}" if not 1000 <= quantiles[4] < 1e6 else f"{quantiles[4]:.0f}",
                 end=True,
                 kind="s",
             ),
         ]
         y += 18
+    every = 1 + int(axis.high - axis.low) // 5  # so that labels have room
     for power in range(int(axis.low), int(axis.high) + 1):
-        text = f"{10.0**power:g} ms"
-        pieces += [
-            line(axis(power), 16, axis(power), y + 4, "g"),
-            label(axis(power), y + 18, text, middle=True, kind="s"),
-        ]
+        pieces.append(line(axis(power), 16, axis(power), y + 4, "g"))
+        if (power - int(axis.low)) % every == 0:
+            pieces.append(label(axis(power), y + 18, f"{10.0**power:g} ms", middle=True, kind="s"))
     pieces.append(label(RIGHT, 11, "p95 in ms", end=True, kind="s"))
     note = (
         "How long a question took, by stage, as measured when the run was made (from its sidecar): the mark is the "
@@ -445,6 +458,10 @@ def _latency(runs: Sequence[RunResult]) -> Picture | None:
         "the one before."
     )
     return Picture("latency", "Latency by stage", note, drawing(y + 28, "Latency by stage", note, *pieces, *body))
+
+
+def _names(runs: Sequence[Numbered]) -> list[tuple[int, str]]:
+    return [(number, run.name) for number, run in runs]
 
 
 def _points(across: Sequence[float], heights: Sequence[float]) -> str:

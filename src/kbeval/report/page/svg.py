@@ -5,8 +5,14 @@ from __future__ import annotations
 import math
 import unicodedata
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
+
+from kbeval.report.names import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WIDTH = 420
 MOST_LETTERS = 22
@@ -19,10 +25,14 @@ STEPS_LIGHT = ("#08457e", "#1f6aa8", "#4a8fc4", "#7db1d8", "#aacde6", "#d0e3f0",
 STEPS_DARK = ("#c6e2f7", "#94c6ec", "#65a8db", "#4488bd", "#306a98", "#245073", "#3a3a3a", "#555555", "#8a3f22")
 
 
+# What no XML may hold, and what would turn the text around it; isolates are kept, for they protect it.
+_NOT_SHOWN = "\ufffe\uffff\u202a\u202b\u202c\u202d\u202e"
+
+
 def clean(text: str, limit: int | None = None) -> str:
     """Text that XML may hold, on one line, cut at ``limit`` letters."""
     line = "".join(
-        " " if unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or letter in "\ufffe\uffff" else letter
+        " " if unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") or letter in _NOT_SHOWN else letter
         for letter in (text if limit is None else text[: limit + 1])
     )
     return line if limit is None or len(text) <= limit else f"{line[: limit - 1]}…"
@@ -71,12 +81,18 @@ def marker(x: float, y: float, run: int, title: str, size: float = 4.5) -> Marku
     return element("path", hint, d=path, class_=kind)
 
 
-def legend(names: list[str], y: float) -> tuple[Markup, float]:
-    """The runs with their marks, in as many lines as they need; and where the next thing may begin."""
+def legend(runs: Sequence[tuple[int, str]], y: float) -> tuple[Markup, float]:
+    """The runs with their marks, in as many lines as they need; and where the next thing may begin.
+
+    Args:
+        runs: the number, by which a run has its mark, and the name of each.
+        y: of the first line.
+    """
     parts = []
     x = 8.0
-    for run, name in enumerate(names):
-        shown = clean(name, MOST_LETTERS)
+    short = shortened([name for _, name in runs], MOST_LETTERS)
+    for run, name in runs:
+        shown = clean(short[name])
         width = 24 + 6.9 * len(shown)
         if x > 8 and x + width > WIDTH:
             x, y = 8.0, y + 18

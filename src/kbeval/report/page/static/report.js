@@ -22,35 +22,42 @@
   }
   const ranked = (run, query) => run.documents.slice(run.starts[query], run.starts[query + 1]);
   const value = (run, query) => runs[run].values[query] ?? -1;
+  const notAsked = data.reasons.indexOf("not asked");
+  const asked = (run, query) => !((runs[run].flags[query] >> notAsked) & 1);
   const found = (run, query) => runs[run].first[query] > 0 && runs[run].first[query] <= data.cut;
+  const lost = (run, query) => asked(run, query) && !found(run, query);
   const coded = (column, query) => column.at[query] < 0 ? null : column.names[column.at[query]];
   const isGold = (query) => new Set(queries.gold[query]);
 
   // Filters: each is a list of [words, test]; the first lets everything through.
   const every = runs.map((_, at) => at);
   const others = (at) => every.filter((other) => other !== at);
+  // What a run was not asked it neither lost nor won.
+  const whole = runs.every((run) => !run.flags.some((flags) => (flags >> notAsked) & 1));
+  const among = (of, q) => whole ? of : of.filter((at) => asked(at, q));
+  const all = (of, q, test) => { const those = among(of, q); return those.length > 0 && those.every(test); };
   const byCode = (column) => [["any", null], ...column.names.map((name, code) => [name, (q) => column.at[q] === code]),
     ...(column.at.includes(-1) && column.names.length ? [["not known", (q) => column.at[q] < 0]] : [])];
   const wins = [["any", null]];
   if (runs.length > 1) {
     for (const at of every) {
-      wins.push([`${runs[at].name} alone is best`, (q) => others(at).every((other) => value(at, q) > value(other, q))]);
+      wins.push([`${runs[at].name} alone is best`, (q) => asked(at, q) && all(others(at), q, (other) => value(at, q) > value(other, q))]);
     }
     if (runs.length > 2 && runs.length <= 6) {
       for (const a of every) {
-        for (const b of others(a)) wins.push([`${runs[a].name} beats ${runs[b].name}`, (q) => value(a, q) > value(b, q)]);
+        for (const b of others(a)) wins.push([`${runs[a].name} beats ${runs[b].name}`, (q) => asked(a, q) && asked(b, q) && value(a, q) > value(b, q)]);
       }
     }
-    wins.push(["they differ", (q) => every.some((at) => value(at, q) !== value(0, q))]);
-    wins.push(["all equal", (q) => every.every((at) => value(at, q) === value(0, q))]);
+    wins.push(["they differ", (q) => spread(q) > 0]);
+    wins.push(["all equal", (q) => spread(q) === 0]);
   }
   const founds = [["any", null],
-    ["every run has gold first", (q) => every.every((at) => runs[at].first[q] === 1)],
-    [`found by every run (top ${data.cut})`, (q) => every.every((at) => found(at, q))],
-    ["lost by some run", (q) => every.some((at) => !found(at, q))],
-    ["lost by every run", (q) => every.every((at) => !found(at, q))],
-    ...every.map((at) => [`lost by ${runs[at].name}`, (q) => !found(at, q)]),
-    ...(runs.length > 1 ? every.map((at) => [`found by ${runs[at].name} alone`, (q) => found(at, q) && others(at).every((other) => !found(other, q))]) : [])];
+    ["every run has gold first", (q) => all(every, q, (at) => runs[at].first[q] === 1)],
+    [`found by every run (top ${data.cut})`, (q) => all(every, q, (at) => found(at, q))],
+    ["lost by some run", (q) => every.some((at) => lost(at, q))],
+    ["lost by every run", (q) => all(every, q, (at) => lost(at, q))],
+    ...every.map((at) => [`lost by ${runs[at].name}`, (q) => lost(at, q)]),
+    ...(runs.length > 1 ? every.map((at) => [`found by ${runs[at].name} alone`, (q) => found(at, q) && all(others(at), q, (other) => lost(other, q))]) : [])];
   const whys = [["any", null]];
   data.reasons.forEach((words, bit) => {
     const holds = (at, q) => (runs[at].flags[q] >> bit) & 1;
@@ -60,12 +67,19 @@
       for (const at of having) whys.push([`${words}: ${runs[at].name}`, (q) => holds(at, q)]);
     }
   });
+  // Below 0 where fewer than two were asked: there is nothing to differ from.
   const spread = (q) => {
-    let low = Infinity, high = -Infinity;
-    for (const at of every) { const v = value(at, q); if (v < low) low = v; if (v > high) high = v; }
-    return high - low;
+    let low = Infinity, high = -Infinity, those = 0;
+    for (const at of every) {
+      if (!asked(at, q)) continue;
+      const v = value(at, q);
+      those++;
+      if (v < low) low = v;
+      if (v > high) high = v;
+    }
+    return those < 2 ? -1 : high - low;
   };
-  const total = (q) => every.reduce((sum, at) => sum + value(at, q), 0);
+  const total = (q) => { const those = among(every, q); return those.length ? those.reduce((sum, at) => sum + value(at, q), 0) / those.length : 2; };
   const orders = [["where runs differ most", spread, -1], ["worst first", total, 1], ["by id", null, 1]];
   const filters = { kind: byCode(queries.kind), source: byCode(queries.source), domain: byCode(queries.domain), wins, found: founds, why: whys };
   for (const [id, options] of [...Object.entries(filters), ["order", orders]]) {
@@ -114,7 +128,10 @@
       row.style.top = `${at * ROW}px`;
       const ranks = make("div", "r");
       for (const run of runs.slice(0, 8)) {
-        ranks.append(make("span", "", `${run.name.slice(0, 18)} ${(run.flags[q] & 1) ? "error" : run.first[q] || "–"}`));
+        const what = (run.flags[q] & 1) ? "error" : (run.flags[q] >> notAsked) & 1 ? "not asked" : run.first[q] || "–";
+        const span = make("span", "", ` ${what}`);
+        span.prepend(make("bdi", "", run.short));
+        ranks.append(span);
       }
       add(row, wild(make("div", "q", queries.text[q].slice(0, 200) || queries.id[q])), ranks);
       rows.push(row);
@@ -161,8 +178,9 @@
       return make("p", "tag", words);
     }
     const made = marked(text, q);
-    if (text.length < documents.length[document]) {
-      made.append(make("span", "tag", ` … the first ${text.length.toLocaleString("en")} of ${documents.length[document].toLocaleString("en")} characters`));
+    const letters = [...text].length;  // as Python counts them
+    if (letters < documents.length[document]) {
+      made.append(make("span", "tag", ` … the first ${letters.toLocaleString("en")} of ${documents.length[document].toLocaleString("en")} characters`));
     }
     return made;
   };
@@ -208,7 +226,7 @@
     const made = make("section", "run");
     made.append(wild(make("h4", "", run.name)));
     const first = run.first[q];
-    made.append(make("p", "facts", `${data.primary} ${number(run.values[q])}; first relevant: ${first ? `rank ${first}` : "none"}`));
+    if (asked(at, q)) made.append(make("p", "facts", `${data.primary} ${number(run.values[q])}; first relevant: ${first ? `rank ${first}` : "none"}`));
     const reasons = data.reasons.filter((_, bit) => (run.flags[q] >> bit) & 1);
     if (reasons.length) {
       const why = make("ul", "why");
@@ -222,7 +240,7 @@
       }
       made.append(why);
     }
-    if (run.stages) {
+    if (run.stages && asked(at, q)) {
       made.append(make("p", "tag", `Rank of the gold by stage: ${run.stages.names.map((name, stage) => `${name} ${run.stages.ranks[q][stage] ?? "–"}`).join(", ")}`));
     }
     const ranks = make("ol", "ranks");
@@ -251,7 +269,7 @@
       add(hit, make("span", "n", `${rank}`), name, moved);
       ranks.append(add(make("li"), hit));
     });
-    if (!run.lengths[q]) made.append(make("p", "tag", "No documents."));
+    if (!run.lengths[q] && asked(at, q)) made.append(make("p", "tag", "No documents."));
     made.append(ranks);
     return made;
   };
@@ -288,12 +306,18 @@
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input,select,textarea")) return;
     if (event.key === "/") { event.preventDefault(); $("search").focus(); $("search").select(); }
-    if (event.key === "j" || event.key === "k") { event.preventDefault(); select(selected + (event.key === "j" ? 1 : -1)); }
+    if (event.key === "j" || event.key === "k") {
+      event.preventDefault();
+      const within = detail.contains(document.activeElement);
+      select(selected + (event.key === "j" ? 1 : -1));
+      if (within) list.focus({ preventScroll: true });  // what had the focus is gone
+    }
   });
   const form = $("filters");
   form.addEventListener("input", () => apply(true));
   form.addEventListener("submit", (event) => { event.preventDefault(); list.focus(); });
-  form.addEventListener("reset", () => setTimeout(() => apply(true)));
+  const firstOrder = runs.length < 2 ? 1 : 0;
+  form.addEventListener("reset", () => setTimeout(() => { $("order").value = firstOrder; apply(true); }));
   $("search").addEventListener("keydown", (event) => { if (event.key === "ArrowDown") { event.preventDefault(); list.focus(); } });
   addEventListener("resize", draw);
 
@@ -305,16 +329,25 @@
   $("limits").textContent = limits.join(" ");
   form.hidden = false;
   $("panes").hidden = false;
-  if (runs.length < 2) $("order").value = 1;
+  $("order").value = firstOrder;
   apply(false);
   const wanted = () => {
     const named = /^#q=(.*)$/.exec(location.hash);
     if (!named) return;
     let id = "";
     try { id = decodeURIComponent(named[1]); } catch { return; }
-    const at = shown.findIndex((q) => queries.id[q] === id);
+    const place = () => shown.findIndex((q) => queries.id[q] === id);
+    if (place() < 0 && queries.id.includes(id)) {  // a filter hides it
+      for (const each of [...Object.keys(filters), "search"]) $(each).value = each === "search" ? "" : 0;
+      apply(false);
+    }
+    const at = place();
     if (at >= 0) { select(at, true); $("explorer").scrollIntoView(); }
   };
   addEventListener("hashchange", wanted);
+  // On paper every table is open.
+  const closed = () => document.querySelectorAll("details:not([open])");
+  addEventListener("beforeprint", () => { for (const each of closed()) { each.open = true; each.dataset.printed = ""; } });
+  addEventListener("afterprint", () => { for (const each of document.querySelectorAll("[data-printed]")) { each.open = false; delete each.dataset.printed; } });
   wanted();
 })();
