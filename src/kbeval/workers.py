@@ -7,6 +7,7 @@ worker that dies costs its batch's time: the batch is done again by another.
 from __future__ import annotations
 
 import re
+import socket
 import time
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
@@ -86,12 +87,14 @@ def dask_cluster(address: str) -> Iterator[Workers]:
         import distributed
     except ImportError:
         raise KbevalError("--scheduler needs Dask: pip install 'kbeval[dask]'") from None
-    parts = re.fullmatch(r"(?:(?:tcp|tls|ucx|ws|wss)://)?[^\s/]+:(\d{1,5})", address)
-    if parts is None or not 0 < int(parts[1]) < 65536:
+    parts = re.fullmatch(r"(?:(?:tcp|tls|ucx|ws|wss)://)?([^\s/]+):(\d{1,5})", address)
+    if parts is None or not 0 < int(parts[2]) < 65536:
         # Dask would begin to connect, and report at the end of the process that it did not.
         raise KbevalError(f"--scheduler: expected an address such as tcp://host:8786, found {address!r}")
     _quiet()
     try:
+        # Dask would try again for ten seconds where nobody listens.
+        socket.create_connection((parts[1].strip("[]"), int(parts[2])), timeout=10).close()
         client: Any = distributed.Client(  # type: ignore[no-untyped-call]
             address, timeout=10, set_as_default=False, name="kbeval"
         )

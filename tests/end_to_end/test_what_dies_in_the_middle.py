@@ -28,6 +28,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or each answer, written in two pieces, waits for 40 ms
 
     def do_GET(self):
         time.sleep(0.005)
@@ -141,7 +142,7 @@ def test_an_endpoint_is_killed(many: Kbeval) -> None:
     (many.folder / "endpoint.py").write_text(ENDPOINT)
     (many.folder / "kbeval.toml").write_text(
         f'[engines.web]\ntype = "http"\nurl = "http://127.0.0.1:{port}/"\nmethod = "GET"\n'
-        'params = { q = "{query}" }\nids = "hits[*].id"\nretries = 0\n'
+        'params = { q = "{query}" }\nids = "hits[*].id"\nretries = 0\n[run]\nbackoff_s = 0.05\n'
     )
 
     def endpoint() -> subprocess.Popen[bytes]:

@@ -56,7 +56,6 @@ def compare(
             "--alpha",
             min=1e-6,
             max=0.5,
-            callback=options.a_number,
             help="The level of significance; .05 otherwise.",
         ),
     ] = None,

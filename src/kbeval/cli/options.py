@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,14 +9,6 @@ from typing import Annotated
 import typer
 
 from kbeval.terminal import printable
-
-
-def a_number(value: float | None) -> float | None:
-    """Refuses what is in every range, since nothing compares to it."""
-    if value is not None and not math.isfinite(value):
-        raise typer.BadParameter(f"expected a finite number, found {value}")
-    return value
-
 
 Config = Annotated[
     Path | None,
@@ -76,9 +67,7 @@ Resume = Annotated[
 ]
 MaxCost = Annotated[
     float | None,
-    typer.Option(
-        "--max-cost", min=0.0, callback=a_number, help="End a run before it may cost more than this, at [prices]."
-    ),
+    typer.Option("--max-cost", min=0.0, help="End a run before it may cost more than this, at [prices]."),
 ]
 Timeout = Annotated[
     float | None,
@@ -86,7 +75,6 @@ Timeout = Annotated[
         "--timeout",
         min=0.0,
         max=1_000_000.0,
-        callback=a_number,
         help="Seconds for one question, retries and all; 0 for no limit.",
     ),
 ]

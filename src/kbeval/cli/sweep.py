@@ -44,7 +44,6 @@ def sweep(
             "--dev",
             min=0.01,
             max=0.99,
-            callback=options.a_number,
             help="The share of the questions that it picks on; .5.",
         ),
     ] = None,
@@ -61,9 +60,7 @@ def sweep(
     max_failures: options.MaxFailures = None,
     max_cost: Annotated[
         float | None,
-        typer.Option(
-            "--max-cost", min=0.0, callback=options.a_number, help="End the sweep before it may cost more, at [prices]."
-        ),
+        typer.Option("--max-cost", min=0.0, help="End the sweep before it may cost more, at [prices]."),
     ] = None,
     config: options.Config = None,
 ) -> None:

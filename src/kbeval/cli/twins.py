@@ -24,7 +24,6 @@ def twins(
             "--threshold",
             min=0.01,
             max=1.0,
-            callback=options.a_number,
             help="Which share of a passage must be found again; .5 otherwise.",
         ),
     ] = None,

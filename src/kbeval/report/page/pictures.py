@@ -335,7 +335,7 @@ def _first_ranks(comparison: Comparison, runs: Sequence[Numbered]) -> Picture:
     y += 16
     total = len(comparison.test_set.queries)
     across = Scale(0, 1, LEFT, RIGHT)
-    short = shortened([run.name for _, run in runs], 18)
+    short = shortened([run.name for _, run in runs], 15)
     for _, run in runs:
         counts = _bucketed(comparison, run)
         pieces.append(label(LEFT - 10, y + 16, short[run.name], end=True))
@@ -353,7 +353,7 @@ def _first_ranks(comparison: Comparison, runs: Sequence[Numbered]) -> Picture:
             done += count
         y += 28
     for tick in (0, 0.25, 0.5, 0.75, 1):
-        pieces.append(label(across(tick), y + 14, f"{tick:.0%}", middle=True, kind="s"))
+        pieces.append(label(across(tick), y + 14, f"{tick:.0%}", middle=tick < 1, end=tick == 1, kind="s"))
     note = "Where each engine has the first relevant document: the share of questions by its rank, with counts."
     svg = drawing(y + 24, "Rank of the first relevant document", note, *pieces)
     return Picture("first-ranks", "Rank of the first relevant document", note, svg)

@@ -93,7 +93,7 @@ def legend(runs: Sequence[tuple[int, str]], y: float) -> tuple[Markup, float]:
     short = shortened([name for _, name in runs], MOST_LETTERS)
     for run, name in runs:
         shown = clean(short[name])
-        width = 24 + 6.9 * len(shown)
+        width = 24 + 7.6 * len(shown)
         if x > 8 and x + width > WIDTH:
             x, y = 8.0, y + 18
         parts += [marker(x + 5, y - 4, run, name), label(x + 15, y, shown)]
