@@ -251,7 +251,7 @@
       hit.setAttribute("aria-expanded", "false");
       const was = base.get(document), rank = place + 1;
       let move = "", kind = "m";
-      if (at !== reference) {
+      if (at !== reference && asked(reference, q)) {
         if (was === undefined) move = "new";
         else if (was > rank) [move, kind] = [`▲${was - rank}`, "m up"];
         else if (was < rank) [move, kind] = [`▼${rank - was}`, "m down"];
