@@ -15,6 +15,11 @@ hypothesis.settings.load_profile("kbeval")
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """For ``-n auto``: one more than there are cores, as many tests wait for a process that they have started."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real data that the project does not ship; tests that need it skip where it is absent."""
