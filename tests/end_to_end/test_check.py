@@ -142,7 +142,7 @@ def test_one_and_the_same_loss_on_two_questions_is_no_proof_of_being_within_the_
 
 def test_a_target_out_of_reach_names_its_ceiling(gate: Program) -> None:
     folder = gate.folder
-    # 39 questions with one answer and q0 with three: (39 / 5 + 3 / 5) / 40 = .21; at the depth of 2, (39 + 2) / 5 / 40.
+    # 39 questions with one answer and q0 with three: (39 / 5 + 3 / 5) / 40 = .21, however short the run's lists are.
     (folder / "qrels.txt").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(N)) + "q0 0 y 1\nq0 0 z 1\nq1 0 w 0\n")
     (folder / "kbeval.toml").write_text('[targets]\n"P@5" = 0.8\n')
     result = gate("check", "base.trec", "--qrels", "qrels.txt", "--format", "json")
@@ -151,9 +151,125 @@ def test_a_target_out_of_reach_names_its_ceiling(gate: Program) -> None:
     assert line["ceiling"] == pytest.approx(0.21)
     sidecar(folder, "base", k=2)
     line = json.loads(gate("check", "base.trec", "--qrels", "qrels.txt", "--format", "json").out)["gates"][0]
-    assert line["ceiling"] == pytest.approx(0.205)
+    assert line["ceiling"] == pytest.approx(0.21)
     (folder / "kbeval.toml").write_text('[targets]\n"P@5" = 0.8\n[check]\nunreachable = "fail"\n')
     assert gate("check", "base.trec", "--qrels", "qrels.txt").code == 1
+
+
+def test_lists_that_are_too_short_miss_what_is_within_reach(gate: Program) -> None:
+    folder = gate.folder
+    # Three answers a question: P@3 can be 1, and of lists of one document at most 1/3.
+    (folder / "qrels.txt").write_text("".join(f"q{i} 0 {d} 1\n" for i in range(N) for d in (f"d{i}", "x2", "x3")))
+    write_run(folder, "short", [1] * N, documents=1)
+    sidecar(folder, "short", k=1)
+    (folder / "kbeval.toml").write_text('[targets]\n"P@3" = 0.5\n')
+    result = gate("check", "short.trec", "--qrels", "qrels.txt")
+    assert result.code == 1
+    assert "MISSED  P@3 at least 0.5: 0.333 [0.333, 0.333]; its lists end at k = 1" in result.out.replace(
+        "Precision", "P"
+    )
+
+
+def test_where_nothing_can_score_nothing_is_judged(gate: Program) -> None:
+    (gate.folder / "kbeval.toml").write_text('[targets]\n"map(rel=2)@10" = 0.1\n')
+    message = gate.refused("check", "base.trec", "--qrels", "qrels.txt")
+    assert message.startswith("nothing could be judged: ")
+    assert "no ranking can score on this test set" in message
+
+
+def test_a_run_held_against_itself_is_said(gate: Program) -> None:
+    (gate.folder / "runs").mkdir()
+    (gate.folder / "base.trec").rename(gate.folder / "runs" / "base.trec")
+    for baseline in ("runs", "runs/base.trec"):
+        result = gate("check", "runs/base.trec", "--qrels", "qrels.txt", "--baseline", baseline)
+        assert result.code == 0
+        assert "it is held against itself, which shows nothing" in result.out
+        assert "run base is held against itself" in result.err
+    # A shared baseline may stand among the runs: nothing is said of it.
+    write_run(gate.folder, "new", [1] * N)
+    result = gate("check", "runs/base.trec", "new.trec", "--qrels", "qrels.txt", "--baseline", "runs/base.trec")
+    assert (result.code, "itself" in result.out + result.err) == (0, False)
+
+
+def test_no_other_run_moves_a_verdict(gate: Program) -> None:
+    folder = gate.folder
+    write_run(folder, "base", [3] * N)  # without a sidecar: as deep as it is
+    write_run(folder, "new", [2] * N)
+    sidecar(folder, "new", k=3)
+    write_run(folder, "short", [1] * N, documents=1)
+    sidecar(folder, "short", k=1)
+    (folder / "kbeval.toml").write_text("[margins]\nmrr = 0.05\n")
+
+    def values(*runs: str) -> dict[str, tuple[object, object]]:
+        result = gate("check", *runs, "--baseline", "base.trec", "--qrels", "qrels.txt", "--format", "json")
+        return {line["run"]: (line["value"], line["baseline_value"]) for line in json.loads(result.out)["gates"]}
+
+    third = pytest.approx(1 / 3)
+    assert values("new.trec") == {"new": (0.5, third)}
+    assert values("new.trec", "short.trec") == {
+        "new": (0.5, third),
+        "short": (1.0, 0.0),
+    }  # cut at 1, base finds nothing
+    # Nor does a baseline's depth move what a run's targets are measured on.
+    (folder / "kbeval.toml").write_text("[targets]\nmrr = 0.3\n[margins]\nmrr = 0.05\n")
+    result = gate("check", "base.trec", "--baseline", "short.trec", "--qrels", "qrels.txt", "--format", "json")
+    target, margin = json.loads(result.out)["gates"]
+    assert (target["word"], target["value"]) == ("met", third)
+    assert (margin["value"], margin["baseline_value"], margin["word"]) == (0.0, 1.0, "regressed")
+
+
+def test_an_interval_by_clusters_is_told_from_the_mean_beside_it(gate: Program) -> None:
+    folder = gate.folder
+    # Thirty questions about one document, found; ten about others, lost or second: one cluster against ten.
+    judged = [f"q{i} 0 {'same' if i < 30 else f'd{i}'} 1\n" for i in range(N)]
+    (folder / "qrels.txt").write_text("".join(judged))
+    hits = ["same" if i < 30 else (f"d{i}" if i % 2 else "x") for i in range(N)]
+    (folder / "base.trec").write_text("".join(f"q{i} Q0 {hit} 1 1 t\n" for i, hit in enumerate(hits)))
+    questions = [{"_id": f"q{i}", "text": "t", "metadata": {"source": "synthetic", "style": "near"}} for i in range(N)]
+    (folder / "set" / "qrels").mkdir(parents=True)
+    (folder / "set" / "queries.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
+    documents = ["same", "x", *(f"d{i}" for i in range(30, N))]
+    (folder / "set" / "corpus.jsonl").write_text("".join(json.dumps({"_id": d, "text": d}) + "\n" for d in documents))
+    rows = "".join(line.replace(" 0 ", "\t").replace(" 1\n", "\t1\n") for line in judged)
+    (folder / "set" / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}")
+    # By questions (30 + 5) / 40 = .875; by clusters (1 + 5) / 11 = .545.
+    by_cluster = [1.0, *([1.0, 0.0] * 5)]
+    low, high = stats.t.interval(0.95, 10, np.mean(by_cluster), stats.sem(by_cluster))
+    (folder / "kbeval.toml").write_text("[targets]\nmrr = 0.9\n")
+    out = gate("check", "base.trec", "--dataset", "set").out
+    assert f"MISSED  MRR at least 0.9: 0.875, by clusters 0.545 [{low:.3f}, {high:.3f}]" in out
+    # All but the one cluster found: by clusters it is above .2 beyond doubt, by questions .25 would be missed.
+    hits = ["x" if i < 30 else f"d{i}" for i in range(N)]
+    (folder / "base.trec").write_text("".join(f"q{i} Q0 {hit} 1 1 t\n" for i, hit in enumerate(hits)))
+    (folder / "kbeval.toml").write_text("[targets]\nmrr = 0.3\n")
+    out = gate("check", "base.trec", "--dataset", "set").out
+    assert "MISSED  MRR at least 0.3: 0.250, by clusters 0.909" in out
+    assert "by clusters it would be met: few documents hold most of the questions" in out
+    assert "may be chance" not in out
+
+
+def test_a_value_does_not_look_like_the_target_that_it_misses(gate: Program) -> None:
+    write_run(gate.folder, "base", [1] * 29 + [3] * 11)
+    (gate.folder / "kbeval.toml").write_text("[targets]\nmrr = 0.817\nlatency_p50_ms = 100\n")
+    sidecar(gate.folder, "base", latencies_ms={f"q{i}": {"total": 100.4} for i in range(N)})
+    out = gate("check", "base.trec", "--qrels", "qrels.txt").out
+    assert "MRR at least 0.817: 0.8167 [" in out  # 32.667 / 40 = .81667
+    assert "at most 100 ms: 100.4 ms" in out
+
+
+def test_what_fails_is_not_recorded(gate: Program) -> None:
+    write_run(gate.folder, "new", [3] * N)
+    arguments = ("--qrels", "qrels.txt", "--record")
+    assert gate("check", "base.trec", *arguments).code == 0
+    failed = gate("check", "new.trec", *arguments)
+    assert failed.code == 1
+    assert "nothing was recorded, as the check failed" in failed.err
+    assert gate("history", "--format", "csv").out.count("\n") == 2  # the header, and base
+
+
+def test_a_summary_that_cannot_be_written_names_the_file(gate: Program) -> None:
+    line = gate.refused("check", "base.trec", "--qrels", "qrels.txt", "--summary", "/dev/full")
+    assert line == "/dev/full: cannot be written: no space left on device"
 
 
 def test_latencies_are_held_to_ceilings(gate: Program) -> None:

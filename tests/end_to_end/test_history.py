@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -16,8 +17,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from kbeval.cli.app import _run
 from kbeval.errors import KbevalError
 from kbeval.history import VERSION, Entry, open_history
+from kbeval.history.store import _Sqlite
+from kbeval.report.history import history_csv
 from kbeval.report.trend import trend_svg, trend_text, trends
 
 if TYPE_CHECKING:
@@ -110,6 +114,11 @@ def test_a_store_of_version_1_is_migrated_and_a_newer_one_is_refused(tmp_path: P
         old.execute("CREATE TABLE kbeval_history_version (version INTEGER NOT NULL)")
         old.execute("INSERT INTO kbeval_history_version VALUES (1)")
     old.close()
+    # Where it may only be read it is listed as it is.
+    with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)) as connection:
+        read_only = _Sqlite(connection, str(path))
+        read_only.prepare()
+        assert [(one.key, one.values) for one in read_only.entries(engine="a")] == [("old", None)]
     with open_history(path) as history:
         history.add([entry("new")])
     with open_history(path) as history:
@@ -127,6 +136,86 @@ def test_a_store_of_version_1_is_migrated_and_a_newer_one_is_refused(tmp_path: P
         open_history(path),
     ):
         pass
+
+
+def test_what_is_recorded_is_as_it_was_measured_or_another_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def recorded(*arguments: object) -> str:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["kbeval", *map(str, arguments)])
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            assert _run() == 0
+        return out.getvalue()
+
+    (tmp_path / "kbeval.toml").write_text("")
+    (tmp_path / "qrels.txt").write_text("q1 0 d1 1\nq2 0 d2 1\n")
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.trec").write_text("q1 Q0 d1 1 1 t\nq2 Q0 x 1 1 t\n")
+    add = ("history", "add", "--qrels", "qrels.txt")
+    # The same bytes under two names are two engines'.
+    assert "recorded 2 of 2 runs" in recorded(*add, "one.trec", "two.trec")
+    assert "recorded 0 of 2 runs" in recorded(*add, "one.trec", "two.trec")
+    # A metric that is gated since is added.
+    (tmp_path / "kbeval.toml").write_text('[margins]\n"mrr@7" = 0.05\n')
+    assert "recorded 1 of 1 runs" in recorded(*add, "one.trec")
+    with open_history(tmp_path / "results" / "history.sqlite") as history:
+        found = history.entries()
+    assert [(one.run, "mrr@7" in one.metrics, "mrr@7" in (one.values or {})) for one in found] == [
+        ("one", True, True),
+        ("two", False, False),
+    ]
+    # The same bytes at another commit are another row: a change that was taken back is seen.
+    for message in ("first", "second"):
+        for command in (["init", "-q"], ["add", "kbeval.toml"], ["commit", "-q", "--allow-empty", "-m", message]):
+            identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+            subprocess.run(["git", *identity, *command], cwd=tmp_path, check=True)
+        assert "recorded 1 of 1 runs" in recorded(*add, "two.trec")
+        assert "recorded 0 of 1 runs" in recorded(*add, "two.trec")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "per_query = x'0011'",
+        "per_query = 'text'",
+        "metrics = '{bad'",
+        'metrics = \'{"mrr":"x"}\'',
+        "metrics = '7'",
+    ],
+)
+def test_a_row_that_somebody_changed_is_one_line_that_names_the_store(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "h.sqlite"
+    with open_history(path) as history:
+        history.add([entry("k")])
+    with sqlite3.connect(path) as other:
+        other.execute(f"UPDATE kbeval_history_runs SET {damage}")
+    other.close()
+    with (
+        open_history(path) as history,
+        pytest.raises(KbevalError, match=r"h\.sqlite: expected rows as kbeval wrote them, found one \(recorded .* a\)"),
+    ):
+        history.entries()
+
+
+def test_a_version_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "h.sqlite"
+    with open_history(path) as history:
+        history.add([entry("k")])
+    with sqlite3.connect(path) as other:
+        other.execute("UPDATE kbeval_history_version SET version = 'abc'")
+    other.close()
+    with (
+        pytest.raises(KbevalError, match=r"h\.sqlite: expected a store of recorded runs, found version 'abc'"),
+        open_history(path),
+    ):
+        pass
+
+
+def test_cells_of_csv_are_one_line_and_no_formulas() -> None:
+    out = history_csv([entry(str(place), engine=engine) for place, engine in enumerate(("\r=1", " =1", "＝1"))])
+    rows = list(csv.reader(io.StringIO(out)))
+    assert len(rows) == 4
+    assert not any(cell.startswith(("=", "＝")) for row in rows for cell in row)
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:

@@ -49,7 +49,9 @@ def check(
         int | None,
         typer.Option("--relevance-level", min=1, max=options.MOST, help="From which grade on a document is relevant."),
     ] = None,
-    record: Annotated[bool, typer.Option("--record", help="Also record the runs in the history.")] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Also record the runs in the history, where all is well.")
+    ] = False,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XML.")] = None,
     summary: Annotated[
         Path | None,
@@ -91,8 +93,6 @@ def check(
     if not any(line.judged for line in lines):
         why = "; ".join(dict.fromkeys(f"{line.label}: {line.why}" for line in lines))
         raise KbevalError(f"nothing could be judged: {why or 'no run has a target or a baseline'}")
-    if record:
-        _record(project, test_set, runs)
     policy = Policy(settings.check.unreachable == "fail", settings.check.cannot_tell == "fail")
     found = Check(test_set, measured, baselines, lines, policy)
     for run in measured:
@@ -111,6 +111,11 @@ def check(
         _append(summary, gate_markdown(found))
     sys.stdout.write(text)
     sys.stdout.flush()
+    if record and found.passed:
+        _record(project, test_set, runs)
+    elif record:
+        # The newest recorded run is what the next one is held against: a lowered bar is none.
+        options.warn("--record: nothing was recorded, as the check failed")
     raise typer.Exit(0 if found.passed else 1)
 
 
@@ -156,6 +161,7 @@ def _from_history(
     from kbeval.errors import KbevalError
     from kbeval.evaluation.gates import Baseline
     from kbeval.history import open_history
+    from kbeval.history.entry import content_of
     from kbeval.history.recording import key_of, store_of
 
     baselines = {}
@@ -169,7 +175,10 @@ def _from_history(
             found = [
                 entry
                 for entry in history.entries(engine=run.engine)
-                if entry.key != own and entry.ground == ground and entry.values is not None and not entry.errored
+                if content_of(entry.key) != own
+                and entry.ground == ground
+                and entry.values is not None
+                and not entry.errored
             ]
             if not found:
                 raise KbevalError(
@@ -188,6 +197,11 @@ def _from_history(
                 raise KbevalError(
                     f"run {run.name}: expected {lacking} in its baseline, recorded {entry.when}, found "
                     f"{', '.join(values)}; set [margins] before recording"
+                )
+            if sidecar is None:
+                options.warn(
+                    f"{run.name} and its baseline, recorded {entry.when}, have no sidecars that name their depths: "
+                    "where these differ, metrics without a cut-off are not comparable"
                 )
             commit = f" at {entry.commit[:10]}" if entry.commit else ""
             origin = f"recorded {entry.when}{commit}"
@@ -238,5 +252,10 @@ def _open(paths: Sequence[Path], test_set: TestSet, baselines: Sequence[Path] = 
 
 
 def _append(path: Path, text: str) -> None:
-    with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
-        stream.write(text)
+    from kbeval.errors import KbevalError
+
+    try:
+        with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise KbevalError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None

@@ -68,7 +68,7 @@ class Sidecar(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     engine: EngineFacts
-    k: int = Field(ge=1)
+    k: int = Field(ge=1, le=1_000_000_000)
     corpus_hash: str
     queries_hash: str
     versions: dict[str, str] = {}

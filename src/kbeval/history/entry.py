@@ -28,8 +28,9 @@ class Entry:
     """One run as it was measured on one test set.
 
     Attributes:
-        key: a hash of the run file, its sidecar and the test set: the same content recorded twice is one entry, and a
-            run that was made again, with latencies of its own, is another.
+        key: what was measured (the run file, its sidecar and the test set: see :func:`content_of`), and as what: the
+            engine, the run's name, the corpus, the questions and the commit. The same recorded twice is one entry; a
+            run that was made again, with latencies of its own, or is the same at another commit, is another.
         when: UTC, ISO 8601.
         values: for each metric its value per query, in the test set's order; None in entries of version 1.
     """
@@ -60,28 +61,36 @@ class Entry:
 
 
 def run_key(path: Path, sidecar: Path, test_set_hash: str) -> str:
-    """The key of a run file on a test set."""
+    """What was measured, as the first part of an entry's key: a run file on a test set."""
     digest = hashlib.sha256()
     for part in (path.read_bytes(), sidecar.read_bytes() if sidecar.exists() else b"", test_set_hash.encode()):
         digest.update(hashlib.sha256(part).digest())
     return digest.hexdigest()[:32]
 
 
-def entry_of(run: Measured, key: str, test_set: TestSet, revision: Revision, when: str) -> Entry:
+def content_of(key: str) -> str:
+    """The part of an entry's key that says what was measured."""
+    return key.partition("-")[0]
+
+
+def entry_of(run: Measured, content: str, test_set: TestSet, revision: Revision, when: str) -> Entry:
     """The entry of a run that was measured on a test set."""
     sidecar = run.sidecar
     engine = sidecar.engine if sidecar else None
+    corpus = sidecar.corpus_hash if sidecar else test_set.corpus_hash
+    questions = sidecar.queries_hash if sidecar else test_set.queries_hash
+    stands_for = orjson.dumps([run.engine, run.name, corpus, questions, revision.commit])
     waited = sidecar.warm_ms() if sidecar else []
     return Entry(
-        key=key,
+        key=f"{content}-{hashlib.sha256(stands_for).hexdigest()[:16]}",
         when=when,
         engine=run.engine,
         run=run.name,
         commit=revision.commit,
         dirty=revision.dirty,
         k=sidecar.k if sidecar else None,
-        corpus_hash=sidecar.corpus_hash if sidecar else test_set.corpus_hash,
-        queries_hash=sidecar.queries_hash if sidecar else test_set.queries_hash,
+        corpus_hash=corpus,
+        queries_hash=questions,
         test_set_hash=test_set.hash,
         queries=len(test_set.queries),
         errored=len(run.errors),

@@ -52,7 +52,7 @@ def record_runs(
     """Measures runs and records them, in one transaction.
 
     Returns:
-        How many were new: a run that is recorded already is left as it is.
+        How many were new, or now have metrics that they had not; a run that is recorded already is left as it is.
 
     Raises:
         KbevalError: a run was not asked every question: in a trend it would be a false drop.
@@ -68,7 +68,7 @@ def record_runs(
 
 
 def key_of(source: RunSource, test_set: TestSet) -> str:
-    """The key of a run file on a test set."""
+    """What a run file on a test set is known by: ``content_of`` its entries' keys."""
     path = source.origin
     assert isinstance(path, Path)
     return run_key(path, sidecar_path(path, run_name(path)), test_set.hash)

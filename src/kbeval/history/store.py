@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import zlib
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,23 +79,41 @@ class History:
     def __init__(self, connection: Any, shown: str) -> None:
         self._connection = connection
         self._shown = shown
+        self._first_version = False
 
     def add(self, entries: Sequence[Entry]) -> int:
-        """Records entries, all or none; those whose key is there already are left as they are.
+        """Records entries, all or none; to those whose key is there already, metrics are added that they lack.
 
         Returns:
-            How many were new.
+            How many were new, or were added to.
         """
         columns, marks = ", ".join(_COLUMNS), ", ".join([self.mark] * len(_COLUMNS))
         statement = f"INSERT INTO {_RUNS} ({columns}) VALUES ({marks}) ON CONFLICT (key) DO NOTHING"  # noqa: S608
         with self._transaction():
-            return sum(self._execute(statement, _row(entry)).rowcount for entry in entries)
+            return sum(self._execute(statement, _row(entry)).rowcount or self._completed(entry) for entry in entries)
+
+    def _completed(self, entry: Entry) -> int:
+        """Adds what a recorded entry lacks, a metric that is gated since, say; 1 where there was something."""
+        statement = f"SELECT {', '.join(_COLUMNS)} FROM {_RUNS} WHERE key = {self.mark}"  # noqa: S608
+        known = self._entry(self._execute(statement, [entry.key]).fetchone())
+        if known.values is None or entry.values is None or not set(entry.metrics) - set(known.metrics):
+            return 0
+        metrics = {**entry.metrics, **known.metrics}
+        values = {**entry.values, **known.values}
+        self._execute(
+            f"UPDATE {_RUNS} SET metrics = {self.mark}, per_query = {self.mark} WHERE key = {self.mark}",  # noqa: S608
+            [_dumped(metrics), pack(values), entry.key],
+        )
+        return 1
 
     def entries(self, *, engine: str | None = None) -> list[Entry]:
         """What was recorded, oldest first."""
-        statement = f"SELECT {', '.join(_COLUMNS)} FROM {_RUNS}"  # noqa: S608
+        columns = ", ".join(_COLUMNS) if not self._first_version else ", ".join((*_COLUMNS[:-1], "NULL"))
+        statement = f"SELECT {columns} FROM {_RUNS}"  # noqa: S608
         where, arguments = (f" WHERE engine = {self.mark}", [engine]) if engine is not None else ("", [])
-        return [_entry(row) for row in self._execute(f"{statement}{where} ORDER BY sequence", arguments).fetchall()]
+        return [
+            self._entry(row) for row in self._execute(f"{statement}{where} ORDER BY sequence", arguments).fetchall()
+        ]
 
     def prepare(self) -> None:
         """Makes the tables, or brings them to this version.
@@ -132,7 +151,20 @@ class History:
         if not self._has_table(_META):
             return None
         row = self._execute(f"SELECT max(version) FROM {_META}").fetchone()  # noqa: S608
-        return 0 if row is None or row[0] is None else int(row[0])
+        version = 0 if row is None or row[0] is None else row[0]
+        if not isinstance(version, int):
+            raise InputError(self._shown, expected="a store of recorded runs", found=f"version {version!r}")
+        return version
+
+    def _entry(self, row: Sequence[Any]) -> Entry:
+        try:
+            return _entry(row)
+        except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
+            of = dict(zip(_COLUMNS, row, strict=True))
+            where = f"recorded {of['recorded_at']} of engine {of['engine']}"
+            raise InputError(
+                self._shown, expected="rows as kbeval wrote them", found=f"one ({where}) that was changed: {error}"
+            ) from None
 
     def _has_table(self, name: str) -> bool:
         raise NotImplementedError
@@ -152,6 +184,15 @@ class History:
 
 
 class _Sqlite(History):
+    def prepare(self) -> None:
+        try:
+            super().prepare()
+        except sqlite3.OperationalError as error:
+            # One of the first version that may only be read can be: it lacks a column that is empty in such entries.
+            if "readonly" not in str(error) or self._version() != 1:
+                raise
+            self._first_version = True
+
     def _has_table(self, name: str) -> bool:
         found = self._execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name])
         return found.fetchone() is not None
@@ -196,14 +237,15 @@ def _open_postgres(dsn: str) -> Iterator[History]:
         raise KbevalError(f"{shown}: {redact(str(error), parameters)}") from None
 
 
-def _row(entry: Entry) -> list[Any]:
-    def dumped(value: Any) -> str:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+def _dumped(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
+
+def _row(entry: Entry) -> list[Any]:
     texts = [entry.key, entry.when, entry.engine, entry.run, entry.commit, entry.corpus_hash, entry.queries_hash]
     dirty = None if entry.dirty is None else int(entry.dirty)
     numbers = [dirty, entry.k, entry.queries, entry.errored, entry.missing]
-    documents = [dumped(entry.configuration), dumped(entry.metrics), dumped(entry.latency_ms)]
+    documents = [_dumped(entry.configuration), _dumped(entry.metrics), _dumped(entry.latency_ms)]
     return [*texts, entry.test_set_hash, entry.kbeval, *numbers, *documents, pack(entry.values)]
 
 
@@ -224,8 +266,17 @@ def _entry(row: Sequence[Any]) -> Entry:
         errored=of["errored"] or 0,
         missing=of["missing"] or 0,
         configuration=orjson.loads(of["configuration"]),
-        metrics=orjson.loads(of["metrics"]),
-        latency_ms=orjson.loads(of["latency_ms"]),
+        metrics=_numbers(of["metrics"]),
+        latency_ms=_numbers(of["latency_ms"]),
         kbeval=of["kbeval"] or "",
         values=unpack(None if of["per_query"] is None else bytes(of["per_query"])),
     )
+
+
+def _numbers(text: str) -> dict[str, float]:
+    """A mapping of names to numbers.
+
+    Raises:
+        ValueError, TypeError: it is something else.
+    """
+    return {name: float(value) for name, value in orjson.loads(text).items() if value is not None}

@@ -60,15 +60,20 @@ def _target(line: Line) -> str:
     if line.value is None:
         return ""
     if line.is_latency:
-        return f"{line.value:.0f} ms"
-    said = f"{line.value:.3f}"
+        return f"{_apart(line.value, line.asked, 0)} ms"
+    said = _apart(line.value, line.asked, 3)
     if line.ci95 is not None:
+        # The interval is of the clusters' means, each counting once: that mean is said where it is another.
+        if line.delta is not None and f"{line.delta:.3f}" != f"{line.value:.3f}":
+            said += f", by clusters {line.delta:.3f}"
         said += f" [{line.ci95[0]:.3f}, {line.ci95[1]:.3f}]"
     if line.word == "unreachable":
         return f"{said}; no ranking can pass {_below(line.ceiling or 0.0)} on this test set"
     if line.word == "met" and line.ci95 is not None and line.ci95[0] < line.asked:
         return f"{said}; the interval reaches below the target, so other questions may tell otherwise"
     if line.word == "missed" and line.ci95 is not None and line.ci95[1] >= line.asked:
+        if line.ci95[0] > line.asked:
+            return f"{said}; by clusters it would be met: few documents hold most of the questions"
         return f"{said}; the interval reaches the target, so it may be chance"
     return said
 
@@ -93,6 +98,15 @@ def _margin(line: Line) -> str:
 
 def _plain(number: float) -> str:
     return f"{number:.6g}"
+
+
+def _apart(value: float, asked: float, decimals: int) -> str:
+    """A value, with as many decimals as it takes not to look like what was asked where it is another."""
+    for more in range(decimals, 13):
+        text = f"{value:.{more}f}"
+        if value == asked or float(text) != round(asked, 12):
+            return text
+    return f"{value:.{decimals}f}"
 
 
 def _below(number: float) -> str:

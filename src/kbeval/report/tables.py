@@ -34,7 +34,7 @@ _LATEX_SPECIAL = {
     "…": r"\ldots{}",
 }
 # A spreadsheet runs a cell that begins like this as a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 _NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?( \[[-+\d., ]+\])?(; [\d/]+; [\d.–]+)?")
 
 
@@ -68,8 +68,8 @@ def as_csv(tables: Sequence[Table]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     for table in tables:
-        writer.writerow(["table", *(_defuse(header) for header in table.headers)])
-        writer.writerows([_defuse(table.title), *(_defuse(cell) for cell in row)] for row in table.rows)
+        writer.writerow(["table", *(_defuse(plain_text(header)) for header in table.headers)])
+        writer.writerows([_defuse(plain_text(cell)) for cell in (table.title, *row)] for row in table.rows)
     return stream.getvalue()
 
 

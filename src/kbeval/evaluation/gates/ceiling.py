@@ -1,6 +1,7 @@
 """The most that any ranking could score on a test set: what makes a target unreachable.
 
-Ideal rankings are made of the judgments and scored by the metrics themselves, cut where the run was cut. Which ranking
+Ideal rankings are made of the judgments and scored by the metrics themselves, however long they are: what a run cannot
+reach because its lists are short is missed, and not out of reach on these questions. Which ranking
 is ideal differs from metric to metric (a set's F1 falls with every document that is not relevant, judged@k asks for
 judged ones), so several are scored and each query keeps its best.
 """
@@ -24,19 +25,18 @@ if TYPE_CHECKING:
     from kbeval.evaluation.test_set import TestSet
 
 
-def ceilings(test_set: TestSet, metrics: Sequence[Metric], depth: int | None) -> Mapping[str, float]:
+def ceilings(test_set: TestSet, metrics: Sequence[Metric]) -> Mapping[str, float]:
     """For each metric that the data can give, the mean of each query's best value over ideal rankings.
 
     Args:
         test_set: what is judged, with the domains that are known.
         metrics: which.
-        depth: how many documents a run of this kind returns at most; None: as many as it likes.
     """
     judgments = judge(test_set.qrels)
     best: dict[str, np.ndarray] = {}
     for ranking in _ideal(test_set, metrics):
         alignment = align(judgments, ranking, test_set.domains, compiled=False, may_be_empty=True)
-        scores = score_aligned(alignment, metrics, level=test_set.level, depth=depth)
+        scores = score_aligned(alignment, metrics, level=test_set.level)
         for name, values in scores.values.items():
             best[name] = np.fmax(best[name], values) if name in best else values
     return {name: float(np.nanmean(values)) for name, values in best.items()}

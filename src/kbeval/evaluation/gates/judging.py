@@ -49,7 +49,14 @@ class Policy:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a run may not be worse than. ``values`` as in ``Measured``; ``origin`` says where it is from."""
+    """What a run may not be worse than.
+
+    Attributes:
+        values: as in ``Measured``.
+        own: the values of the run itself at the depth of the two, where that is not the run's.
+        itself: whether it is the run itself, so that the gate can only pass.
+        origin: where it is from.
+    """
 
     name: str
     values: Mapping[str, NDArray[np.float64]]
@@ -57,6 +64,8 @@ class Baseline:
     judged: float | None = None
     pooled: bool | None = None
     origin: str = ""
+    own: Mapping[str, NDArray[np.float64]] | None = None
+    itself: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +77,10 @@ class Line:
         name, label: the metric or latency, for programs and for people.
         asked: the floor, the ceiling in milliseconds, or the margin.
         value: the run's mean, or its percentile in milliseconds; None where there is none.
-        ci95: of the value (target) or of the difference to the baseline (margin), by clusters.
+        ci95: by clusters, of the mean (target) or of the difference to the baseline (margin).
         ceiling: the most that any ranking scores here; of targets for metrics alone.
-        baseline, baseline_value, delta: of margins; the difference is the one by clusters.
+        baseline, baseline_value: of margins.
+        delta: the difference by clusters (margin), or the mean of the clusters' means (target), which ``ci95`` is of.
         detectable: the smallest true difference that would probably have shown; of margins.
         unchanged_passes: how often an engine that is no better and no worse passes; of margins.
         clusters: how many questions count as independent; of margins.
@@ -141,7 +151,7 @@ def check_run(
     baseline: Baseline | None = None,
 ) -> list[Line]:
     """Holds one run against every target, and against its baseline where there is one."""
-    most = ceilings(test_set, [t.metric for t in targets if t.metric is not None], run.depth)
+    most = ceilings(test_set, [t.metric for t in targets if t.metric is not None])
     lines = [
         _target(test_set, run, target, most) if target.metric is not None else _latency(run, target)
         for target in targets
@@ -157,13 +167,18 @@ def _target(test_set: TestSet, run: Measured, target: Target, most: Mapping[str,
     if value is None or ceiling is None:
         why = "the test set has no domains" if target.metric and target.metric.family.needs_domains else "no value"
         return replace(line, why=why, judged=False)
+    if ceiling <= ZERO and target.asked > ZERO:
+        return replace(line, ceiling=ceiling, why="no ranking can score on this test set", judged=False)
     values = run.values[target.name]
     statistics = _statistics(values, np.zeros_like(values), test_set, randomise=False)
     word: Word = "met" if value >= target.asked - ZERO else "missed"
     if target.asked > ceiling + ZERO:
         word = "unreachable"
+    why = run.remarks.get(target.name, "")
+    if word == "missed" and run.depth is not None and target.metric and run.depth < (target.metric.k or 0):
+        why = "; ".join(part for part in (why, f"its lists end at k = {run.depth}") if part)
     return replace(
-        line, word=word, value=value, ci95=statistics.ci95, ceiling=ceiling, why=run.remarks.get(target.name, "")
+        line, word=word, value=value, delta=statistics.cluster_delta, ci95=statistics.ci95, ceiling=ceiling, why=why
     )
 
 
@@ -187,21 +202,24 @@ def latency_percentile(run: Measured, percentile: int) -> float | None:
 def _margin(test_set: TestSet, run: Measured, margin: Margin, baseline: Baseline) -> Line:
     name = margin.metric.name
     line = Line(run.name, "margin", name, margin.metric.label, "cannot tell", margin.asked, baseline=baseline.name)
-    if name not in run.values or name not in baseline.values:
+    values = run.values if baseline.own is None else baseline.own
+    if name not in values or name not in baseline.values:
         return replace(line, why="the test set has no domains", judged=False)
-    of = _statistics(run.values[name], baseline.values[name], test_set)
+    of = _statistics(values[name], baseline.values[name], test_set)
     chance = None
     if of.standard_error is not None:
         deviation = of.standard_error * math.sqrt(of.clusters)
         chance = probability_unchanged_passes(deviation, of.clusters, margin.asked)
     word, why = _word(of, margin.asked)
+    if baseline.itself:
+        why = "it is held against itself, which shows nothing: keep the baseline in a folder of its own"
     if word != "cannot tell" and (unpooled := _unpooled(run, baseline, of)):
         word, why = "cannot tell", unpooled
     return replace(
         line,
         word=word,
         why=why,
-        value=_mean(run.values[name]),
+        value=_mean(values[name]),
         baseline_value=_mean(baseline.values[name]),
         delta=of.cluster_delta,
         ci95=of.ci95,

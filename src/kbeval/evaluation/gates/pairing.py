@@ -36,11 +36,14 @@ def measure_pairs(
 ) -> MeasuredPairs:
     """Measures runs on what is asked of them, and their baselines with them.
 
+    Each run's targets are measured at its own depth. For margins a run without a sidecar is cut where the other of the
+    two was: a pair is no other pair's business.
+
     Args:
         test_set: what they are measured on.
         sources: the runs.
         bases: for each run what it is held against, in the same order; empty where there is none. A run may stand on
-            both sides: it is measured once, and never held against itself.
+            both sides: it is not held against itself where others are, and where none is it is said.
         targets, margins: whose metrics are measured.
 
     Raises:
@@ -51,22 +54,47 @@ def measure_pairs(
         _same_depth(source, other)
     opened = list({id(source): source for source in [*sources, *bases]}.values())
     asked: list[Metric] = [target.metric for target in targets if target.metric] + [m.metric for m in margins]
-    # A run without a sidecar is cut where its baseline was, and the other way round.
-    declared = [source.sidecar.k for source in opened if source.sidecar]
-    measured = measure_runs(test_set, opened, asked, depth=min(declared) if declared and pairs else None)
+    measured = measure_runs(test_set, opened, asked)
     by_name = {one.name: one for one in measured}
+    shared = {id(other) for source, other in pairs if source is not other}
+    cut: dict[tuple[str, int], Measured] = {}
+
+    def at(source: RunSource, depth: int | None) -> Measured:
+        """A run as it is at the depth of its pair."""
+        whole = by_name[source.name]
+        if source.sidecar is not None or depth is None or whole.longest <= depth:
+            return whole
+        if (source.name, depth) not in cut:
+            cut[source.name, depth] = measure_runs(test_set, [source], asked, depth=depth)[0]
+        return cut[source.name, depth]
+
     baselines: dict[str, Baseline] = {}
     warnings = []
     for source, other in pairs:
-        if source is other:
+        if source is other and id(other) in shared:
             continue
-        run, base = by_name[source.name], by_name[other.name]
+        if source is other:
+            warnings.append(
+                f"run {source.name} is held against itself, which passes whatever it is: keep the baseline in a "
+                "folder of its own"
+            )
+        declared = next((each.sidecar.k for each in (source, other) if each.sidecar), None)
+        run, base = at(source, declared), at(other, declared)
         if (source.sidecar is None or other.sidecar is None) and run.longest != base.longest:
             warnings.append(
                 f"{run.name} and its baseline {base.name} differ in depth ({run.longest} and {base.longest} "
                 f"documents): metrics without a cut-off are not comparable"
             )
-        baselines[run.name] = Baseline(base.name, base.values, len(base.errors), base.judged, base.pooled, origin="run")
+        baselines[run.name] = Baseline(
+            base.name,
+            base.values,
+            len(base.errors),
+            base.judged,
+            base.pooled,
+            origin="run",
+            own=None if run is by_name[source.name] else run.values,
+            itself=source is other,
+        )
     return MeasuredPairs(measured[: len(sources)], baselines, warnings)
 
 
