@@ -21,7 +21,7 @@ from kbeval.cli.app import _run
 from kbeval.errors import KbevalError
 from kbeval.history import VERSION, Entry, open_history
 from kbeval.history.store import _Sqlite
-from kbeval.report.history import history_csv
+from kbeval.report.history import history_csv, history_parquet
 from kbeval.report.trend import trend_svg, trend_text, trends
 
 if TYPE_CHECKING:
@@ -216,6 +216,14 @@ def test_cells_of_csv_are_one_line_and_no_formulas() -> None:
     rows = list(csv.reader(io.StringIO(out)))
     assert len(rows) == 4
     assert not any(cell.startswith(("=", "＝")) for row in rows for cell in row)
+
+
+def test_parquet_has_the_same_types_whatever_is_in_it() -> None:
+    full = pl.read_parquet(io.BytesIO(history_parquet([entry("k", commit="c", dirty=True)])))
+    bare = pl.read_parquet(io.BytesIO(history_parquet([entry("k", commit=None, dirty=None, k=None, latency_ms={})])))
+    assert bare.schema == full.schema
+    assert len(pl.read_parquet(io.BytesIO(history_parquet([])))) == 0
+    assert full.row(0, named=True)["metric.mrr"] == 0.5
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kbeval.report.gate_words import counts, error_lines, sentence, summary, title
+from kbeval.report.gate_words import counts, error_lines, failures, sentence, summary, title
 from kbeval.report.results_json import number
 from kbeval.report.tables import Table, as_markdown, escape_markdown, plain_text
 
@@ -24,7 +24,7 @@ def gate_text(check: Check) -> str:
         lines = [f"{_cut(run.name)}: {counts(check, run)}"]
         lines += [f"  ERROR {_cut(error)}" for error in error_lines(run)]
         if (base := check.baselines.get(run.name)) is not None and base.errors:
-            lines.append(f"  ERROR the baseline {_cut(base.name)} failed on {base.errors} questions")
+            lines.append(f"  ERROR the baseline {_cut(base.name)} {failures(base.errors)}")
         for line in check.lines:
             if line.run == run.name:
                 word = line.word if line.word in ("met", "not worse") else line.word.upper()
@@ -51,7 +51,7 @@ def gate_markdown(check: Check) -> str:
     ]
     errors = [f"- {escape_markdown(run.name)}: {escape_markdown(e)}" for run in check.runs for e in error_lines(run)]
     errors += [
-        f"- {escape_markdown(base.name)} (a baseline): failed on {base.errors} questions"
+        f"- {escape_markdown(base.name)} (a baseline): {failures(base.errors)}"
         for base in {base.name: base for base in check.baselines.values()}.values()
         if base.errors
     ]

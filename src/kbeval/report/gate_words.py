@@ -39,6 +39,11 @@ def error_lines(run: Measured) -> list[str]:
     return shown + ([f"and {hidden} more"] if hidden else [])
 
 
+def failures(count: int) -> str:
+    """On how many questions an engine failed."""
+    return f"failed on {count} {'question' if count == 1 else 'questions'}"
+
+
 def summary(check: Check) -> str:
     """The whole check in a line."""
     failed = check.failed()

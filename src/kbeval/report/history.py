@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from kbeval.history import Entry
 
 SHOWN_METRICS = 3
+_TEXTS = ("key", "when", "engine", "run", "commit", "corpus_hash", "queries_hash", "test_set_hash", "kbeval")
+_COUNTS = ("k", "queries", "errored", "missing")
+_PARQUET: dict[str, Any] = {
+    **dict.fromkeys((*_TEXTS, "configuration"), pl.String),
+    **dict.fromkeys(_COUNTS, pl.Int64),
+    "dirty": pl.Boolean,
+}
 
 
 def history_text(entries: Sequence[Entry], metrics: Sequence[str]) -> str:
@@ -45,7 +52,10 @@ def history_parquet(entries: Sequence[Entry]) -> bytes:
         record |= {f"latency_ms.{name}": latencies.get(name) for name in ("p50", "p95", "p99")}
         rows.append(record)
     buffer = io.BytesIO()
-    pl.DataFrame(rows, infer_schema_length=None).write_parquet(buffer)
+    # Named, so that a column has its type also where it is empty throughout, or there is no row.
+    names = [f"metric.{name}" for name in _names(entries)] + [f"latency_ms.{name}" for name in ("p50", "p95", "p99")]
+    schema = {**_PARQUET, **dict.fromkeys(names, pl.Float64)}
+    pl.DataFrame(rows, schema=schema).write_parquet(buffer)
     return buffer.getvalue()
 
 

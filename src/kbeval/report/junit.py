@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
 
-from kbeval.report.gate_words import counts, error_lines, sentence, summary, title
+from kbeval.report.gate_words import counts, error_lines, failures, sentence, summary, title
 
 if TYPE_CHECKING:
     from kbeval.evaluation.gates import Check, Line, Measured
@@ -64,7 +64,7 @@ def _answers(suite: Xml.Element, check: Check, run: Measured, of_baseline: int) 
     if run.errors:
         said += [f"{counts(check, run)}", *error_lines(run)]
     if of_baseline:
-        said.append(f"the baseline failed on {of_baseline} questions")
+        said.append(f"the baseline {failures(of_baseline)}")
     if said:
         error = Xml.SubElement(case, "error", type="engine", message=_text(said[0]))
         error.text = _text("\n".join(said))
