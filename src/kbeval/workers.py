@@ -6,8 +6,10 @@ worker that dies costs its batch's time: the batch is done again by another.
 
 from __future__ import annotations
 
+import os
 import re
 import socket
+import threading
 import time
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
@@ -162,7 +164,23 @@ class _Processes:
         from multiprocessing import get_context
 
         # Not forked: this process has threads, and connections that are its own.
-        return ProcessPoolExecutor(self.slots, mp_context=get_context("spawn"))
+        return ProcessPoolExecutor(self.slots, mp_context=get_context("spawn"), initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """Ends this process when the one that it works for is gone, however that ended: nobody hears what it does."""
+    from multiprocessing import parent_process
+    from multiprocessing.connection import wait as wait_for
+
+    parent = parent_process()
+    if parent is None:  # pragma: no cover - it was started by nobody
+        return
+
+    def watch() -> None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, name="kbeval-parent", daemon=True).start()
 
 
 class _Dask:

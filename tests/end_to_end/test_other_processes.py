@@ -149,6 +149,12 @@ def wait_until(what: Callable[[], bool], name: str, seconds: float = 90) -> None
         time.sleep(0.05)
 
 
+def command_of(process: psutil.Process) -> str:
+    with suppress(psutil.Error):  # it has ended
+        return " ".join(process.cmdline())
+    return ""
+
+
 def starts_workers(pid: int) -> bool:
     for child in psutil.Process(pid).children():
         with suppress(psutil.Error):  # it has ended
@@ -213,6 +219,20 @@ def test_what_one_question_does_is_no_others_error(forty: Kbeval) -> None:
     lines = (forty.folder / "runs" / "slow.trec").read_text().splitlines()
     assert len({line.split()[0] for line in lines}) == COUNT - 5
     assert "q25 Q0 d2 1 1.0 slow" in lines
+
+
+def test_workers_end_with_whoever_started_them(forty: Kbeval) -> None:
+    process = started(forty, *command("runs", "--workers", "2"))
+    wait_until(lambda: len(asked(forty)) >= 4, "four questions")
+    workers = [each for each in psutil.Process(process.pid).children() if "spawn_main" in command_of(each)]
+    assert len(workers) == 2
+    process.kill()
+    process.communicate(timeout=60)
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert not alive
+    before = len(asked(forty))
+    time.sleep(1)
+    assert len(asked(forty)) == before
 
 
 def test_an_interrupted_terminal_ends_all_of_them_quietly(forty: Kbeval) -> None:

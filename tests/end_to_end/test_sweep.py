@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import signal
+import sqlite3
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
@@ -263,6 +264,95 @@ def test_it_ends_before_it_costs_too_much(tmp_path: Path, scripted_server: Scrip
     ):
         swept(tmp_path / "zoo", values, memory, tmp_path, policy=Policy(max_cost=4.0), **fixed)
     memory.close()
+
+
+def test_what_was_billed_for_nothing_counts_towards_the_limit(tmp_path: Path, scripted_server: ScriptedServer) -> None:
+    def unusable(_: int, request: Any) -> Reply:
+        return Reply({"id": "1", "results": [], "meta": {"billed_units": {"search_units": 1}}})
+
+    scripted_server.answer = unusable
+    zoo(tmp_path / "zoo")
+    fixed = {"reranker_base_url": scripted_server.url, "reranker": "cohere:x"}
+    priced = {"cohere:x": Price(per_thousand_rerank_units=1000.0)}
+    memory = StageMemory(tmp_path / "memory")
+    with pytest.raises(KbevalError, match="ended early"):
+        swept(
+            tmp_path / "zoo",
+            {"rerank_candidates": [3, 6]},
+            memory,
+            tmp_path,
+            policy=Policy(max_cost=4.0, prices=priced),
+            **fixed,
+        )
+    memory.close()
+    assert len(scripted_server.requests) == 4
+
+
+def test_embedding_the_corpus_counts_towards_the_limit(tmp_path: Path, scripted_server: ScriptedServer) -> None:
+    zoo(tmp_path / "zoo")
+    fixed = {"embedder_base_url": scripted_server.url, "embedder": "openai:x", "legs": "vector"}
+    priced = {"openai:x": Price(per_million_tokens=1e6)}  # a token costs 1; a question has some ten
+    scripted_server.answer = lambda _, request: Reply(
+        {
+            "object": "list",
+            "model": "x",
+            "data": [
+                {"object": "embedding", "index": place, "embedding": [1.0, float(place)]}
+                for place in range(len(request["input"]) if isinstance(request["input"], list) else 1)
+            ],
+            "usage": {"prompt_tokens": 5, "total_tokens": 5},
+        }
+    )
+    memory = StageMemory(tmp_path / "memory")
+    with pytest.raises(KbevalError, match="more than --max-cost 30 allows"):
+        swept(
+            tmp_path / "zoo", {"candidates": [3, 6]}, memory, tmp_path,
+            policy=Policy(max_cost=30.0, prices=priced), **fixed,
+        )  # fmt: skip
+    memory.close()
+    # A word, to know the dimension; the corpus of some hundred tokens was not sent.
+    assert all(len(request["input"]) < 60 for _, _, request in scripted_server.requests)
+
+
+def test_a_damaged_memory_ends_the_sweep_and_is_named(tmp_path: Path) -> None:
+    zoo(tmp_path / "zoo")
+    memory = StageMemory(tmp_path / "memory")
+    swept(tmp_path / "zoo", {"legs": ["bm25"], "candidates": [50, 60]}, memory, tmp_path)
+    memory.close()
+    with sqlite3.connect(tmp_path / "memory") as plain:
+        plain.execute("UPDATE stage SET value = x'00' WHERE kind = 'leg'")
+    plain.close()
+    memory = StageMemory(tmp_path / "memory")
+    with pytest.raises(KbevalError, match="memory: expected the rows that kbeval wrote, found one that was changed"):
+        swept(tmp_path / "zoo", {"legs": ["bm25"], "candidates": [50, 60]}, memory, tmp_path)
+    memory.close()
+
+
+def test_a_servers_order_of_equal_scores_is_kept(tmp_path: Path, store: Store, scripted_server: ScriptedServer) -> None:
+    def backwards(_: int, request: Any) -> Reply:
+        places = range(len(request["documents"]))[::-1][: request["top_n"]]
+        found = [{"index": place, "relevance_score": 0.5} for place in places]
+        return Reply({"id": "1", "results": found, "meta": {"billed_units": {"search_units": 1}}})
+
+    scripted_server.answer = backwards
+    data = load_dataset(zoo(tmp_path / "zoo"))
+    memory = StageMemory(tmp_path / "memory")
+    fixed = {"reranker_base_url": scripted_server.url, "reranker": "cohere:x"}
+    found, plans = swept(tmp_path / "zoo", {"rerank_candidates": [4]}, memory, tmp_path, **fixed)
+    memory.close()
+    context = BuildContext(documents=data.documents, store=lambda: store, progress=Silent(), root=tmp_path)
+    store.load_documents(data.documents)
+    primary = parse_metric("mrr")
+    for measured, plan in zip(found.measured, plans, strict=True):
+        engine = plan.build(context)
+        wanted = [query for query in data.asked if query.id in found.split.dev.queries]
+        ranks = []
+        for query in wanted:
+            documents = [document for document, _ in engine.answer(query, 5).hits]
+            gold = next(iter(query.relevant))
+            ranks.append(1 / (documents.index(gold) + 1) if gold in documents else 0.0)
+        engine.close()
+        assert measured.dev[primary.name] == pytest.approx(sum(ranks) / len(ranks))
 
 
 def test_a_model_that_is_shown_a_list_is_known_by_the_list(tmp_path: Path) -> None:

@@ -98,3 +98,21 @@ def test_queries_of_other_ids_are_found_by_their_text(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(KbevalError, match=r"old\.trec"):
         build(tmp_path)
+
+
+def test_another_content_of_the_file_is_another_configuration(tmp_path: Path) -> None:
+    (tmp_path / "old.trec").write_text(RUN)
+    first = build(tmp_path).configuration()
+    assert build(tmp_path).configuration() == first
+    sidecar(tmp_path, DOCUMENTS)
+    second = build(tmp_path).configuration()
+    (tmp_path / "old.trec").write_text(RUN.replace("7", "8"))
+    contents = {each["content"] for each in (first, second, build(tmp_path).configuration())}
+    assert len(contents) == 3
+
+
+def test_a_replay_is_no_deeper_than_what_it_replays(tmp_path: Path) -> None:
+    (tmp_path / "old.trec").write_text(RUN)
+    assert build(tmp_path).depth is None  # nothing says how deep it was asked
+    sidecar(tmp_path, DOCUMENTS)
+    assert build(tmp_path).depth == 10

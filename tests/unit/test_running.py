@@ -18,6 +18,7 @@ from kbeval.engines.metering import metering, one_call, retried, timed, used
 from kbeval.engines.registry import EnginePlan
 from kbeval.errors import KbevalError
 from kbeval.formats.dataset import load_dataset, write_dataset
+from kbeval.formats.sidecar import read_sidecar
 from kbeval.model import Document, LabelledQuery
 from kbeval.progress import Silent
 from kbeval.report.latency import latency_table, run_sentences
@@ -135,6 +136,48 @@ def test_an_engine_that_breaks_its_promise_has_failed_on_that_question_alone(
     assert list(sidecar["errors"]) == ["q03"]
     assert sidecar["errors"]["q03"].startswith(error)
     assert len(run.read_text().splitlines()) == 11 * 3
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({"usage": (Usage("s", tokens=12.5),)}, "ValueError: expected a number of tokens of s, found 12.5"),  # type: ignore[arg-type]
+        ({"usage": (Usage("s", tokens=-1),)}, "ValueError: expected a number of tokens of s, found -1"),
+        ({"usage": (Usage("s", calls=2**70),)}, "ValueError: expected a number of calls of s, found 1180591"),
+        ({"retries": 2**70}, "ValueError: expected a number of retries, found 1180591"),
+        ({"seconds": {"vector": float("nan")}}, "ValueError: expected seconds of vector, found nan"),
+        ({"waited": -1.0}, "ValueError: expected seconds of waited, found -1.0"),
+    ],
+)
+def test_odd_numbers_of_an_engine_are_that_questions_error(
+    more: dict[str, Any], error: str, dataset: Dataset, tmp_path: Path
+) -> None:
+    def does(query: str) -> Answer:
+        return Answer(hits=[("d1", 1.0)], **(more if query == "question 3" else {}))
+
+    run = written(Told(does), dataset, tmp_path / "runs", Policy())
+    sidecar = read_sidecar(run.with_suffix(".json"))
+    assert sidecar is not None
+    assert list(sidecar.errors) == ["q03"]
+    assert sidecar.errors["q03"].startswith(error)
+
+
+def test_a_pause_that_is_no_number_is_the_usual_one() -> None:
+    (outcome,) = run(Told(busy(1, retry_after="soon")), QUERIES[:1]).outcomes  # type: ignore[arg-type]
+    assert outcome.error is None
+
+
+def test_nothing_is_built_where_nothing_can_be_written(dataset: Dataset, tmp_path: Path) -> None:
+    built = []
+    builder = SimpleNamespace(build=lambda settings, context: built.append(1))
+    plan = EnginePlan(name="told", settings=EngineSettings(), engine_class=builder)
+    folder = tmp_path / "runs"
+    for name, content in (("told.trec", None), ("told.journal", None), ("told.journal", b"no journal\nnor this\n")):
+        (folder / name).mkdir(parents=True) if content is None else (folder / name).write_bytes(content)
+        with pytest.raises(KbevalError, match=name):
+            run_engines([plan], dataset, folder, root=folder, k=3, level=1, dsn=None, progress=Silent())
+        (folder / name).rmdir() if content is None else (folder / name).unlink()
+    assert built == []
 
 
 def test_a_run_is_never_there_without_its_sidecar(dataset: Dataset, tmp_path: Path) -> None:
@@ -282,7 +325,8 @@ def test_answers_are_taken_over_and_errors_are_not(tmp_path: Path) -> None:
 
     engine = Told(fails_once)
     for resume, asked in ((False, 12), (True, 1)):
-        with Answers(tmp_path / "told.journal", engine, "corpus", 5, paid=True) as answers:
+        with Answers(tmp_path / "told.journal", paid=True) as answers:
+            answers.are_of(engine, "corpus", 5)
             before = len(engine.asked)
             outcomes = run(engine, policy=Policy(resume=resume), answers=answers)
             assert len(engine.asked) - before == asked
@@ -293,20 +337,21 @@ def test_answers_are_taken_over_and_errors_are_not(tmp_path: Path) -> None:
     assert (first.resumed, first.usage, first.answer.stages) == (True, usage, {"vector": ["question 0"]})
     # Another k, corpus or configuration is another answer; the journal of a whole run is removed.
     for corpus, k in (("other", 5), ("corpus", 6)):
-        with Answers(tmp_path / "told.journal", engine, corpus, k, paid=True) as answers:
+        with Answers(tmp_path / "told.journal", paid=True) as answers:
+            answers.are_of(engine, corpus, k)
             assert answers.recall(QUERIES[0]) is None
-    with Answers(tmp_path / "told.journal", engine, "corpus", 5, paid=True) as answers:
+    with Answers(tmp_path / "told.journal", paid=True) as answers:
+        answers.are_of(engine, "corpus", 5)
         assert answers.recall(LabelledQuery("q00", "question 0", filters={"tenant": "x"})) is None
         answers.forget()
     assert not (tmp_path / "told.journal").exists()
 
 
 def test_two_runs_cannot_write_one_journal(tmp_path: Path) -> None:
-    engine = Told(lambda _: None)
     with (
-        Answers(tmp_path / "a.journal", engine, "c", 5, paid=False),
+        Answers(tmp_path / "a.journal", paid=False),
         pytest.raises(KbevalError, match="another kbeval"),
-        Answers(tmp_path / "a.journal", engine, "c", 5, paid=False),
+        Answers(tmp_path / "a.journal", paid=False),
     ):
         pass
 

@@ -94,12 +94,13 @@ def main() -> None:
 
 
 def _end_soon(code: int) -> None:
-    """Sees to it that the process ends although an engine's call that was given up is still running.
+    """Sees to it that the process ends although an engine's call that was given up, or a thread of its, still runs.
 
     Python waits for threads, and a call may have started some that hang as well.
     """
     threads = sys.modules.get("kbeval.running.threads")
-    if threads is None or not threads.hanging():
+    left = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+    if not left and (threads is None or not threads.hanging()):
         return
 
     def end() -> None:

@@ -176,6 +176,7 @@ class Engine(ABC):
         thread_safe: whether :meth:`answer` may be called while it is running: if not, it is asked one question at a
             time whatever ``--concurrency`` says.
         query_timeout_s: how long one query may take, where the engine has a limit of its own; ``--timeout`` overrides.
+        depth: how many documents it can give at most, where that is known: a run of it declares no more.
     """
 
     type: ClassVar[str]
@@ -185,6 +186,7 @@ class Engine(ABC):
     takes_filters: bool = False
     thread_safe: bool = False
     query_timeout_s: float | None = None
+    depth: int | None = None
 
     @classmethod
     def estimate(

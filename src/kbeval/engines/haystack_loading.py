@@ -94,11 +94,18 @@ def load_pipeline(path: Path, shown: str, allow: Sequence[str], *, own_stores: b
     )
 
 
+MOST_ALIASES = 50
+"""A serialised pipeline has a few at most; some tens of them can stand for billions of values."""
+
+
 def _check_classes(text: bytes, shown: str, packages: Sequence[str]) -> None:
     """Looks at every ``type`` in the file, on the tree that YAML makes before it makes any object."""
     import yaml
 
     try:
+        aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader))
+        if aliases > MOST_ALIASES:
+            raise InputError(shown, expected=f"at most {MOST_ALIASES} YAML aliases", found=str(aliases))
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         for node in _type_nodes(root):
             path = str(node.value)

@@ -111,7 +111,8 @@ def shown_bytes(body: bytes) -> str:
     """A body as a message can hold it."""
     if not body:
         return "an empty body"
-    text = scrub(" ".join(body[: 8 * _SHOWN].decode(errors="replace").split()))
+    # As far as is looked at, a secret is whole: what is cut is cut after it is hidden.
+    text = scrub(" ".join(body[:100_000].decode(errors="replace").split()))
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 

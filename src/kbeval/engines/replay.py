@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kbeval.engines.base import Answer, BuildContext, Engine, EngineSettings
@@ -10,6 +11,7 @@ from kbeval.formats.beir import read_queries
 from kbeval.formats.dataset import corpus_hash
 from kbeval.formats.ids import unescape_id
 from kbeval.formats.sidecar import Sidecar, read_sidecar, sidecar_path
+from kbeval.formats.text import read_bytes
 from kbeval.formats.trec import read_run, run_name
 from kbeval.order import query_segments
 
@@ -45,9 +47,10 @@ class ReplayEngine(Engine):
     type: ClassVar[str] = "run"
 
     def __init__(
-        self, settings: ReplaySettings, run: Run, sidecar: Sidecar | None, ids_by_text: dict[str, str]
+        self, settings: ReplaySettings, run: Run, sidecar: Sidecar | None, ids_by_text: dict[str, str], content: str
     ) -> None:
         self._settings = settings
+        self._content = content
         self._sidecar = sidecar
         self._ids_by_text = ids_by_text
         plain = unescape_id if sidecar is not None and sidecar.escaped_ids else str
@@ -59,9 +62,10 @@ class ReplayEngine(Engine):
             found = [plain(document) for document in documents[part]]
             self._answers[plain(query)] = list(zip(found, scores[part], strict=True))
             start += int(length)
-        self._depth = sidecar.k if sidecar else max(map(len, self._answers.values()), default=0)
+        self.depth = sidecar.k if sidecar else None
+        goes = sidecar.k if sidecar else max(map(len, self._answers.values()), default=0)
         self.notes = (
-            f"It replays a run that goes {self._depth} documents deep: its latencies are those of looking answers up.",
+            f"It replays a run that goes {goes} documents deep: its latencies are those of looking answers up.",
         )
         if sidecar is not None:
             self.reads_text = sidecar.engine.reads_text
@@ -93,7 +97,10 @@ class ReplayEngine(Engine):
                         expected="queries of different texts",
                         found=f"{ids_by_text[query.text]!r} and {query.id!r} of one",
                     )
-        return cls(settings, read_run(path), sidecar, ids_by_text)
+        digest = hashlib.sha256(read_bytes(path))
+        if (beside := sidecar_path(path, run_name(path))).is_file():
+            digest.update(hashlib.sha256(beside.read_bytes()).digest())
+        return cls(settings, read_run(path), sidecar, ids_by_text, digest.hexdigest()[:32])
 
     def answer(self, query: LabelledQuery, k: int) -> Answer:
         """What the run holds for this query: by its id, or by its text where the settings name the run's queries.
@@ -113,7 +120,8 @@ class ReplayEngine(Engine):
 
     def configuration(self) -> dict[str, Any]:
         made_by = self._sidecar.engine.model_dump() if self._sidecar else None
-        return {**self._settings.model_dump(mode="json"), "replayed": made_by}
+        # With what the file holds: answers out of another one are not this one's.
+        return {**self._settings.model_dump(mode="json"), "replayed": made_by, "content": self._content}
 
     def _look_up(self, query_id: str, k: int) -> Answer:
         if query_id in self._answers:

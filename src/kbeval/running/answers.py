@@ -56,18 +56,15 @@ class Answers:
 
     Args:
         path: the file, beside the run.
-        engine: whose answers they are.
-        corpus_hash: of the documents that it searches.
-        k: how many documents are asked for.
         paid: whether an answer costs money: it is then on the disk before the next question is asked. Otherwise it
             outlives the process, and not the machine.
     """
 
-    def __init__(self, path: Path, engine: Engine, corpus_hash: str, k: int, *, paid: bool) -> None:
+    def __init__(self, path: Path, *, paid: bool) -> None:
         self.path = path
         self._journal = Journal(path)
         self._paid = paid
-        self._common = [engine.type, engine.configuration(), corpus_hash, k]
+        self._common: list[Any] = []
         self._known: dict[str, _Entry] = {}
 
     @staticmethod
@@ -94,6 +91,10 @@ class Answers:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._journal.close()
+
+    def are_of(self, engine: Engine, corpus_hash: str, k: int) -> None:
+        """Says whose answers they are, on what corpus, and how many documents are asked for."""
+        self._common = [engine.type, engine.configuration(), corpus_hash, k]
 
     def recall(self, query: LabelledQuery) -> Outcome | None:
         """What an earlier run was answered; none where it was not."""

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from kbeval.running.policy import Policy
 
 
+MOST = 10**15
+"""More of anything than one question takes; sums of it fit into 64 bits."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of one query: an answer, or the error in one line.
@@ -129,8 +133,21 @@ def _kept_to(answer: Answer, k: int) -> Answer:
         if document in seen:
             raise ValueError(f"expected each document once, found {document} twice")
         seen.add(document)
+    for name, number in (("retries", answer.retries), ("repeats", answer.repeats)):
+        _count(name, number)
+    for name, seconds in (*answer.seconds.items(), ("waited", answer.waited)):
+        if not math.isfinite(seconds) or seconds < 0:
+            raise ValueError(f"expected seconds of {name}, found {seconds}")
+    for usage in answer.usage:
+        for name in ("calls", "tokens", "completion_tokens", "rerank_units"):
+            _count(f"{name} of {usage.service}", getattr(usage, name))
     stages = {str(stage): [_written(document) for document in ids] for stage, ids in answer.stages.items()}
     return replace(answer, hits=hits[:k], stages=stages)
+
+
+def _count(name: str, number: int) -> None:
+    if not isinstance(number, int) or not 0 <= number <= MOST:
+        raise ValueError(f"expected a number of {name}, found {str(number)[:40]}")
 
 
 def _written(identifier: str) -> str:
@@ -161,8 +178,9 @@ def _failed(
 
 def _pause(error: TransientError, failed: int, query: str, policy: Policy) -> float:
     """The seconds that it was told to wait, else between half and all of a pause that doubles each time."""
-    if error.retry_after is not None:
-        return max(error.retry_after, 0.0)
+    told = error.retry_after
+    if isinstance(told, int | float) and told == told:
+        return max(float(told), 0.0)
     longest = min(policy.backoff_s * 2.0**failed, policy.max_wait_s)
     # A jitter that needs no generator: questions that failed together part.
     share = int.from_bytes(hashlib.sha256(f"{query} {failed}".encode()).digest()[:4]) / 2**32

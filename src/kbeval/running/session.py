@@ -135,14 +135,17 @@ def run_engines(
         session = new_session()
         for plan, estimate in zip(plans, estimates, strict=True):
             with ExitStack() as own:
+                # Before anything is paid for: whether all that is to be written can be.
+                for path in run_paths(folder, plan.name):
+                    if path.is_dir():
+                        raise KbevalError(f"{path}: expected a file or nothing, found a folder")
+                answers = own.enter_context(Answers(Answers.path_of(folder, plan.name), paid=estimate is not None))
                 began, others = time.perf_counter(), store.seconds
                 with metering() as meter:
                     engine = plan.build(context)
                 building_s = time.perf_counter() - began - (store.seconds - others)
                 own.callback(_close, engine)
-                answers = own.enter_context(
-                    Answers(Answers.path_of(folder, plan.name), engine, documents_hash, k, paid=estimate is not None)
-                )
+                answers.are_of(engine, documents_hash, k)
                 elsewhere = _elsewhere(workers, session, plan, context, k, policy) if workers else None
                 outcomes = ask_all(
                     engine,
@@ -168,7 +171,7 @@ def run_engines(
                         folder,
                         engine,
                         outcomes,
-                        k=k,
+                        k=k if engine.depth is None else min(k, engine.depth),
                         level=level,
                         corpus_hash=documents_hash,
                         queries_hash=questions_hash,

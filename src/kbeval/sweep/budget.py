@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from kbeval.errors import KbevalError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kbeval.engines.base import Usage
     from kbeval.running.policy import Policy
     from kbeval.sweep.memory import StageMemory
 
@@ -31,8 +34,11 @@ class Budget:
         self.refused: str | None = None
         """Why it said no."""
 
-    def check(self) -> None:
+    def check(self, more: Sequence[Usage] = ()) -> None:
         """Before a service is asked.
+
+        Args:
+            more: what it will take, where that is not a question's.
 
         Raises:
             KbevalError: there is not enough left.
@@ -43,7 +49,9 @@ class Budget:
         spent = self._memory.usage
         if self._policy.unpriced(spent):
             self.refused = f"[prices] has none for {self._policy.unpriced(spent)[0]}, so --max-cost cannot be kept"
-        elif self._policy.cost(spent) + self._expected > limit + _LAST_BITS:
+        elif self._policy.unpriced(more):
+            self.refused = f"[prices] has none for {self._policy.unpriced(more)[0]}, so --max-cost cannot be kept"
+        elif self._policy.cost(spent) + (self._policy.cost(more) or self._expected) > limit + _LAST_BITS:
             self.refused = f"the next call might have cost more than --max-cost {limit:g} allows"
         if self.refused is not None:
             raise KbevalError(self.refused)

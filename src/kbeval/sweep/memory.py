@@ -72,6 +72,8 @@ class StageMemory:
         """How many answers of each kind were really computed."""
         self.recalled: dict[str, int] = {}
         """How many of each kind were found."""
+        self.damage: KbevalError | None = None
+        """What was found of a row that somebody changed."""
         self._usage: tuple[Usage, ...] = ()
         self._waiting: dict[bytes, tuple[str, Kept]] = {}
         self._at_hand: dict[bytes, Kept] = {}
@@ -92,6 +94,11 @@ class StageMemory:
     def usage(self) -> tuple[Usage, ...]:
         """What was really asked of paid services."""
         return self._usage
+
+    def spent(self, usage: Sequence[Usage]) -> None:
+        """Something was paid for that is not worth keeping."""
+        with self._lock:
+            self._usage = added([*self._usage, *usage])
 
     @contextmanager
     def once(self, key: bytes) -> Iterator[None]:
@@ -221,10 +228,11 @@ class StageMemory:
         """
         key, value, seconds, usage, checksum = row
         if checksum != _checksum(key, value, seconds, usage):
-            raise KbevalError(
+            self.damage = KbevalError(
                 f"{self.path}: expected the rows that kbeval wrote, found one that was changed; remove the file to "
                 "start without it"
             )
+            raise self.damage
         return Kept(value, seconds, () if usage == "[]" else tuple(Usage(**each) for each in orjson.loads(usage)))
 
     @contextmanager

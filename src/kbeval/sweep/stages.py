@@ -300,10 +300,9 @@ class RememberedStages:
             scores = np.asarray([at[chunks[place].id][1] for place in places], dtype=_FLOAT64)
             return ranks.tobytes() + scores.tobytes()
 
-        local = not reranker.remote
-        ranks, scores = _unpacked(self._once("rerank", key, "rerank", really, seconds, now=not local))
-        # Equal scores keep the order in which the chunks came, as both rerankers that score pairs have it.
-        order = np.argsort(ranks) if self._listwise else np.lexsort((np.asarray(places), -scores))
+        ranks, scores = _unpacked(self._once("rerank", key, "rerank", really, seconds, now=reranker.remote))
+        # A server's order is what it said, also among equal scores; a model here keeps the order of those that came.
+        order = np.argsort(ranks) if reranker.remote else np.lexsort((np.asarray(places), -scores))
         return [with_score(chunks[places[i]], float(scores[i])) for i in order.tolist()]
 
     def _once(
@@ -326,6 +325,7 @@ class RememberedStages:
                     with metering() as meter:
                         value = really(own)
                 except Exception as error:
+                    self._memory.spent(meter.usage)  # billed, whatever the answer was worth
                     # One that says the same, without what it was raised from.
                     self._failed[key] = ServiceError(str(error)) if isinstance(error, ServiceError) else error
                     raise

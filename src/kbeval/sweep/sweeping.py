@@ -133,6 +133,8 @@ def sweep(
             )
             memory.flush()
             budget.settle()
+            if memory.damage is not None:  # no configuration's fault
+                raise memory.damage
     everything = [found[each.name] for each in grid.configurations]
     picked = pick(everything, asked.primary)
     curves, no_curve = _curves(everything, picked, cut, asked.primary)

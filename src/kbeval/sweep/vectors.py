@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kbeval.engines.base import Usage
 from kbeval.engines.components.embedders import Embedder
+from kbeval.engines.components.estimates import CHARACTERS_A_TOKEN
 from kbeval.engines.metering import metering
 from kbeval.sweep.memory import Kept, StageMemory, key_of
 
@@ -69,9 +72,14 @@ class RememberingEmbedder(Embedder):
         missing = {key: each for key, each in zip(keys, documents, strict=True) if key not in known}
         if missing:
             if self.remote and self.budget is not None:
-                self.budget.check()
-            with metering() as meter:
-                made = super().embed_chunks(list(missing.values()))
+                letters = sum(len(each.content or "") for each in missing.values())
+                self.budget.check([Usage(self.name, calls=1, tokens=math.ceil(letters / CHARACTERS_A_TOKEN))])
+            try:
+                with metering() as meter:
+                    made = super().embed_chunks(list(missing.values()))
+            except Exception:
+                self.memory.spent(meter.usage)
+                raise
             usage = tuple(meter.usage)  # of the whole batch: told once, with its first vector
             answers = {}
             for place, (key, each) in enumerate(zip(missing, made, strict=True)):

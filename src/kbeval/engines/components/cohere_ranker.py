@@ -133,9 +133,13 @@ class _CheckedClient:
                 raise ServiceError(f"{self._service}: answered with relevance_score {score!r}")
 
 
+MOST_BILLED = 10**9
+"""More than one answer takes: what says more, or less than nothing, says nothing."""
+
+
 def _units(answer: Any, documents: int) -> int:
     """The search units that the answer says were billed; one for each hundred documents where it does not say."""
     billed = getattr(getattr(getattr(answer, "meta", None), "billed_units", None), "search_units", None)
-    if isinstance(billed, int | float) and math.isfinite(billed):
+    if isinstance(billed, int | float) and 0 <= billed <= MOST_BILLED:
         return math.ceil(billed)
     return math.ceil(documents / DOCUMENTS_A_UNIT)

@@ -114,7 +114,7 @@ class Embedder:
         """Tells the meter of the tokens that a server says it was sent."""
         if self.remote:
             tokens = found.get("meta", {}).get("usage", {}).get("prompt_tokens", 0)
-            used(Usage(self.name, calls=1, tokens=tokens if isinstance(tokens, int) else 0))
+            used(Usage(self.name, calls=1, tokens=tokens if isinstance(tokens, int) and 0 <= tokens <= 10**12 else 0))
 
     def _calling(self) -> AbstractContextManager[None]:
         return calling(f"embedder {self.name}", timeout_s=self.timeout_s, retries=self.retries)
