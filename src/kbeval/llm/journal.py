@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -32,6 +33,7 @@ class Journal:
         self.path = path
         self._descriptor: int | None = None
         self._lines: list[dict[str, Any]] = []
+        self._made_folder = False
 
     def __enter__(self) -> Journal:
         self.open()
@@ -57,6 +59,7 @@ class Journal:
             KbevalError: another process holds it, it cannot be written, or it holds something else.
         """
         try:
+            self._made_folder = not self.path.parent.exists()
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = self._locked()
         except BlockingIOError:
@@ -121,13 +124,16 @@ class Journal:
         self._lines = []
 
     def close(self) -> None:
-        """Lets go of the file; one that holds nothing is removed."""
+        """Lets go of the file; one that holds nothing is removed, with the folder that was made for it alone."""
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
         try:
             if os.fstat(descriptor).st_size == 0:
                 self.path.unlink(missing_ok=True)
+                if self._made_folder:
+                    with suppress(OSError):  # it holds something by now
+                        self.path.parent.rmdir()
         finally:
             os.close(descriptor)
 
