@@ -74,8 +74,8 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def bequeathing_none() -> Iterator[None]:
-    """Processes that are started within it never see a SIGINT: who started them is told, and ends them.
+def interrupts_blocked() -> Iterator[None]:
+    """Blocks SIGINT, also in the processes that are started meanwhile: who started them is told, and ends them.
 
     A terminal sends Ctrl-C to all of them at once. The mask is inherited, so that they are deaf to it from their first
     moment; here the signal waits until the block has ended.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kbeval._version import __version__
 from kbeval.errors import KbevalError
-from kbeval.signals import bequeathing_none
+from kbeval.signals import interrupts_blocked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -127,7 +127,7 @@ class _Processes:
         self._pool = self._made()
 
     def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
-        with bequeathing_none():  # the pool starts its processes as it is given tasks
+        with interrupts_blocked():  # the pool starts its processes as it is given tasks
             try:
                 return self._pool.submit(function, *arguments)
             except BrokenExecutor:

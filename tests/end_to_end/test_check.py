@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from kbeval.cli.app import _run
-from kbeval.formats.sidecar import EngineFacts, Sidecar, write_sidecar
+from kbeval.formats.sidecar import EngineFacts, Sidecar, sidecar_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,10 +38,8 @@ def write_run(folder: Path, name: str, ranks: list[int], *, documents: int = 3) 
 
 def sidecar(folder: Path, name: str, *, k: int = 3, corpus: str = "c", **more: object) -> None:
     facts = EngineFacts(name=name, type="keyword")
-    write_sidecar(
-        folder / f"{name}.json",
-        Sidecar(engine=facts, k=k, corpus_hash=corpus, queries_hash="q", **more),  # type: ignore[arg-type]
-    )
+    made = Sidecar(engine=facts, k=k, corpus_hash=corpus, queries_hash="q", **more)  # type: ignore[arg-type]
+    (folder / f"{name}.json").write_bytes(sidecar_bytes(made))
 
 
 @dataclass(frozen=True)
@@ -255,6 +253,22 @@ def test_a_value_does_not_look_like_the_target_that_it_misses(gate: Program) -> 
     out = gate("check", "base.trec", "--qrels", "qrels.txt").out
     assert "MRR at least 0.817: 0.8167 [" in out  # 32.667 / 40 = .81667
     assert "at most 100 ms: 100.4 ms" in out
+
+
+def test_a_margin_that_is_set_later_is_recorded_with_the_run_again(gate: Program) -> None:
+    write_run(gate.folder, "other", [1, 2] * (N // 2), documents=4)
+    (gate.folder / "new").mkdir()
+    (gate.folder / "other.trec").rename(gate.folder / "new" / "base.trec")
+    add = ("history", "add", "base.trec", "--qrels", "qrels.txt")
+    assert gate(*add).code == 0
+    (gate.folder / "kbeval.toml").write_text('[margins]\n"mrr@7" = 0.05\n')
+    arguments = ("check", "new/base.trec", "--qrels", "qrels.txt", "--baseline", "history")
+    line = gate.refused(*arguments)
+    assert "expected mrr@7 in its baseline" in line
+    assert line.endswith("record that run again: kbeval history add RUN")
+    assert "recorded 1 of 1 runs" in gate(*add).out
+    assert gate(*arguments).code == 0
+    assert gate.refused("trend", "--engine", "nope").endswith("expected recorded runs of nope with mrr, found base")
 
 
 def test_what_fails_is_not_recorded(gate: Program) -> None:

@@ -145,18 +145,16 @@ def test_the_check_of_a_verdict_is_seen_from_the_same_side_as_the_verdict(runs: 
     for name, text in texts.items():
         (runs.folder / f"{name}.trec").write_text(text)
     from kbeval.formats.dataset import corpus_hash, load_dataset, queries_hash
-    from kbeval.formats.sidecar import EngineFacts, Sidecar, write_sidecar
+    from kbeval.formats.sidecar import EngineFacts, Sidecar, sidecar_bytes
 
     loaded = load_dataset(data)
-    write_sidecar(
-        runs.folder / "bad.json",
-        Sidecar(
-            engine=EngineFacts(name="bad", type="keyword", reads_text=False),
-            k=20,
-            corpus_hash=corpus_hash(loaded.documents),
-            queries_hash=queries_hash(loaded.queries),
-        ),
+    made = Sidecar(
+        engine=EngineFacts(name="bad", type="keyword", reads_text=False),
+        k=20,
+        corpus_hash=corpus_hash(loaded.documents),
+        queries_hash=queries_hash(loaded.queries),
     )
+    (runs.folder / "bad.json").write_bytes(sidecar_bytes(made))
     out = " ".join(runs("compare", f"{a}.trec", f"{b}.trec", "--dataset", data).out.split())
     # text finds every answer first, bad second: the difference is 1/2 in either order of the two.
     assert "text finds the right document higher than bad" in out

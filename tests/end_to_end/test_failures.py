@@ -81,7 +81,9 @@ def test_an_engine_that_exits_or_prints_ends_and_soils_nothing(failing: Kbeval) 
     (failing.folder / "rude.py").write_text(
         "import sys\n\ndef leaves(query, k):\n    sys.exit(0)\n\n"
         "def cancels(query, k):\n    import asyncio\n    raise asyncio.CancelledError()\n\n"
-        "def talks(query, k):\n    print('chatter')\n    return ['refunds']\n"
+        "def talks(query, k):\n    print('chatter')\n    return ['refunds']\n\n"
+        "def stays(query, k):\n    import threading, time\n"
+        "    threading.Thread(target=time.sleep, args=(600,)).start()\n    return ['refunds']\n"
     )
     left = failing("run", "--engine", "python:rude:leaves")
     assert left.code == 1
@@ -92,6 +94,8 @@ def test_an_engine_that_exits_or_prints_ends_and_soils_nothing(failing: Kbeval) 
     assert talked.code == 0
     assert "chatter" not in talked.out
     assert "chatter" in talked.err
+    # A thread that it leaves behind keeps nobody waiting.
+    assert failing("run", "--engine", "python:rude:stays", timeout=60).code == 0
 
 
 def test_an_engine_that_always_fails_cannot_be_judged(failing: Kbeval) -> None:

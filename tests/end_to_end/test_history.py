@@ -56,6 +56,17 @@ def entry(key: str, mrr: float = 0.5, test_set: str = "t", **changes: object) ->
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
+def tampered(path: Path, statement: str) -> list[tuple[object, ...]]:
+    """Does it behind kbeval's back."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        return connection.execute(statement).fetchall()
+
+
+def refused(path: Path, match: str) -> None:
+    with pytest.raises(KbevalError, match=match), open_history(path):
+        pass
+
+
 WRITER = """
 import sys
 from test_history import entry
@@ -127,15 +138,9 @@ def test_a_store_of_version_1_is_migrated_and_a_newer_one_is_refused(tmp_path: P
         ("old", {"mrr": 0.25}, True),
         ("new", {"mrr": 0.5}, False),
     ]
-    with sqlite3.connect(path) as newer:
-        assert newer.execute("SELECT version FROM kbeval_history_version").fetchall() == [(VERSION,)]
-        newer.execute("UPDATE kbeval_history_version SET version = 3")
-    newer.close()
-    with (
-        pytest.raises(KbevalError, match=r"of version 2 or older, found version 3.*upgrade kbeval"),
-        open_history(path),
-    ):
-        pass
+    assert tampered(path, "SELECT version FROM kbeval_history_version") == [(VERSION,)]
+    tampered(path, "UPDATE kbeval_history_version SET version = 3")
+    refused(path, "of version 2 or older, found version 3.*upgrade kbeval")
 
 
 def test_what_is_recorded_is_as_it_was_measured_or_another_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,9 +192,7 @@ def test_a_row_that_somebody_changed_is_one_line_that_names_the_store(tmp_path: 
     path = tmp_path / "h.sqlite"
     with open_history(path) as history:
         history.add([entry("k")])
-    with sqlite3.connect(path) as other:
-        other.execute(f"UPDATE kbeval_history_runs SET {damage}")
-    other.close()
+    tampered(path, f"UPDATE kbeval_history_runs SET {damage}")
     with (
         open_history(path) as history,
         pytest.raises(KbevalError, match=r"h\.sqlite: expected rows as kbeval wrote them, found one \(recorded .* a\)"),
@@ -201,14 +204,8 @@ def test_a_version_that_is_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     with open_history(path) as history:
         history.add([entry("k")])
-    with sqlite3.connect(path) as other:
-        other.execute("UPDATE kbeval_history_version SET version = 'abc'")
-    other.close()
-    with (
-        pytest.raises(KbevalError, match=r"h\.sqlite: expected a store of recorded runs, found version 'abc'"),
-        open_history(path),
-    ):
-        pass
+    tampered(path, "UPDATE kbeval_history_version SET version = 'abc'")
+    refused(path, r"h\.sqlite: expected a store of recorded runs, found version 'abc'")
 
 
 def test_cells_of_csv_are_one_line_and_no_formulas() -> None:

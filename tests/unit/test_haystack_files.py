@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,14 @@ def test_nothing_that_nobody_allowed_is_loaded(trap: Path, text: str, words: lis
     for word in words:
         assert word in line, line
     assert not trap.exists()
+
+
+def test_a_few_lines_that_stand_for_billions_are_refused(tmp_path: Path) -> None:
+    nest = ["a: &a [" + ", ".join("x" * 10) + "]"]
+    pairs = itertools.pairwise("abcdefghi")
+    nest += [f"{name}: &{name} [" + ", ".join([f"*{inner}"] * 10) + "]" for inner, name in pairs]
+    line = refusal(tmp_path, BM25 + "\n".join(nest) + "\n")
+    assert "expected at most 50 YAML aliases, found 80" in line
 
 
 def test_what_is_allowed_is_loaded(trap: Path) -> None:

@@ -10,7 +10,7 @@ from kbeval.engines.base import BuildContext
 from kbeval.engines.registry import plan_engines
 from kbeval.errors import KbevalError
 from kbeval.formats.dataset import corpus_hash
-from kbeval.formats.sidecar import EngineFacts, Sidecar, write_sidecar
+from kbeval.formats.sidecar import EngineFacts, Sidecar, sidecar_bytes
 from kbeval.model import Document, LabelledQuery
 from kbeval.progress import Silent
 from kbeval.running.runner import ask_all
@@ -33,10 +33,8 @@ def build(folder: Path, **table: Any) -> Engine:
 
 def sidecar(folder: Path, documents: list[Document], **facts: Any) -> None:
     made_by = EngineFacts(name="b", type="keyword", reads_text=False, notes=["A port."])
-    write_sidecar(
-        folder / "old.json",
-        Sidecar(engine=made_by, k=10, corpus_hash=corpus_hash(documents), queries_hash="x", **facts),
-    )
+    made = Sidecar(engine=made_by, k=10, corpus_hash=corpus_hash(documents), queries_hash="x", **facts)
+    (folder / "old.json").write_bytes(sidecar_bytes(made))
 
 
 def test_a_foreign_run_is_looked_up_by_query_id(tmp_path: Path) -> None:

@@ -194,6 +194,12 @@ def test_a_run_is_never_there_without_its_sidecar(dataset: Dataset, tmp_path: Pa
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["told.journal"]
 
 
+def test_a_run_declares_no_more_than_its_engine_can_give(dataset: Dataset, tmp_path: Path) -> None:
+    for depth, declared in ((None, 3), (2, 2), (9, 3)):
+        run = written(Told(lambda _: Answer(hits=[("d1", 1.0)]), depth=depth), dataset, tmp_path / str(depth), Policy())
+        assert json.loads(run.with_suffix(".json").read_bytes())["k"] == declared
+
+
 def test_scores_that_rise_are_counted_and_the_order_is_the_ranking(dataset: Dataset, tmp_path: Path) -> None:
     run = written(Told(lambda _: Answer(hits=[("d1", 1.0), ("d2", 3.0)])), dataset, tmp_path / "runs", Policy())
     assert [line.split()[2] for line in run.read_text().splitlines()[:2]] == ["d1", "d2"]

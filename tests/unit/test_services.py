@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from kbeval.engines.components.cohere_ranker import _units
 from kbeval.engines.components.services import ServiceError, calling, checked_base_url
+from kbeval.engines.http_answer import shown_bytes
 from kbeval.errors import KbevalError
 
 
@@ -47,6 +51,21 @@ def test_the_key_is_cut_out_before_the_text_is_cut_short(monkeypatch: pytest.Mon
     text = said(StatusError(401, "x" * 190 + "s3cr3t-s3cr3t-s3cr3t"), monkeypatch, key="s3cr3t-s3cr3t-s3cr3t")
     assert "s3cr3t" not in text
     assert len(text) < 240
+
+
+def test_a_key_that_stands_where_a_body_is_cut_is_hidden_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secretsecretsecretsecret")
+    for blanks in range(900, 1000):  # which are put together before the text is cut
+        assert "sk-s" not in shown_bytes(b'{"h":' + b" " * blanks + b'"sk-secretsecretsecretsecret"}')
+
+
+@pytest.mark.parametrize(
+    ("billed", "units"),
+    [(2, 2), (1.2, 2), (0, 0), (-5, 3), (1e300, 3), (float("nan"), 3), ("2", 3), (None, 3)],
+)
+def test_units_that_cannot_have_been_billed_are_a_hundred_documents_each(billed: object, units: int) -> None:
+    answer = SimpleNamespace(meta=SimpleNamespace(billed_units=SimpleNamespace(search_units=billed)))
+    assert _units(answer, 250) == units
 
 
 def test_our_own_errors_pass() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kbeval.errors import InputError
 from kbeval.evaluation.gates.judging import latency_percentile
-from kbeval.formats.sidecar import EngineFacts, Sidecar, read_sidecar, write_sidecar
+from kbeval.formats.sidecar import EngineFacts, Sidecar, read_sidecar, sidecar_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ SIDECAR = Sidecar(
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    write_sidecar(tmp_path / "a.json", SIDECAR)
+    (tmp_path / "a.json").write_bytes(sidecar_bytes(SIDECAR))
     assert read_sidecar(tmp_path / "a.json") == SIDECAR
 
 
@@ -37,6 +37,10 @@ def test_another_json_of_the_name_is_no_sidecar(tmp_path: Path, content: str) ->
         ('{"corpus_hash": "c",\n "queries_hash": ', "a.json, line 2: expected a run's sidecar in JSON"),
         ('{"corpus_hash": "c", "queries_hash": "q", "k": 5}', "engine"),
         ('{"corpus_hash": "c", "queries_hash": "q", "k": "many", "engine": {"name": "a", "type": "x"}}', "k to be"),
+        (
+            f'{{"corpus_hash": "c", "queries_hash": "q", "k": {2**64 - 1}, "engine": {{"name": "a", "type": "x"}}}}',
+            "k to be less than or equal to 1000000000",
+        ),
     ],
 )
 def test_a_broken_sidecar_is_one_line(tmp_path: Path, content: str, message: str) -> None:

@@ -50,7 +50,7 @@ def check(
         typer.Option("--relevance-level", min=1, max=options.MOST, help="From which grade on a document is relevant."),
     ] = None,
     record: Annotated[
-        bool, typer.Option("--record", help="Also record the runs in the history, where all is well.")
+        bool, typer.Option("--record", help="Also record the runs in the history, where the check passes.")
     ] = False,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XML.")] = None,
     summary: Annotated[
@@ -196,7 +196,7 @@ def _from_history(
             if lacking is not None and lacking in run.values:
                 raise KbevalError(
                     f"run {run.name}: expected {lacking} in its baseline, recorded {entry.when}, found "
-                    f"{', '.join(values)}; set [margins] before recording"
+                    f"{', '.join(values)}; record that run again: kbeval history add RUN"
                 )
             if sidecar is None:
                 options.warn(

@@ -51,13 +51,7 @@ def compare(
         typer.Option("--relevance-level", min=1, max=options.MOST, help="From which grade on a document is relevant."),
     ] = None,
     alpha: Annotated[
-        float | None,
-        typer.Option(
-            "--alpha",
-            min=1e-6,
-            max=0.5,
-            help="The level of significance; .05 otherwise.",
-        ),
+        float | None, typer.Option("--alpha", min=1e-6, max=0.5, help="The level of significance; .05 otherwise.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Where the results files go; results/ otherwise.")] = None,
     parquet: Annotated[

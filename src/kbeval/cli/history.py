@@ -104,10 +104,10 @@ def trend(
     project = load_project(config)
     name = parse_metric(metric or project.settings.compare.primary).name
     with open_history(store_of(project), create=False) as store:
-        everything = store.entries()
-    found = trends([entry for entry in everything if engine is None or entry.engine == engine], name)
+        found = trends(store.entries(engine=engine), name)
+        recorded = [] if found else [entry.engine for entry in store.entries()]
     if not found:
-        engines = ", ".join(dict.fromkeys(entry.engine for entry in everything)) or "no run at all"
+        engines = ", ".join(dict.fromkeys(recorded)) or "no run at all"
         raise KbevalError(f"expected recorded runs{f' of {engine}' if engine else ''} with {name}, found {engines}")
     if svg is not None:
         write_atomically(svg, trend_svg(found).encode())

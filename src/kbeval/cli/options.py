@@ -72,10 +72,7 @@ MaxCost = Annotated[
 Timeout = Annotated[
     float | None,
     typer.Option(
-        "--timeout",
-        min=0.0,
-        max=1_000_000.0,
-        help="Seconds for one question, retries and all; 0 for no limit.",
+        "--timeout", min=0.0, max=1_000_000.0, help="Seconds for one question, retries and all; 0 for no limit."
     ),
 ]
 MaxFailures = Annotated[

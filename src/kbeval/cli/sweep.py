@@ -39,13 +39,7 @@ def sweep(
         str | None, typer.Option("--metric", help="Pick by this metric; [compare] primary, else mrr, otherwise.")
     ] = None,
     dev: Annotated[
-        float | None,
-        typer.Option(
-            "--dev",
-            min=0.01,
-            max=0.99,
-            help="The share of the questions that it picks on; .5.",
-        ),
+        float | None, typer.Option("--dev", min=0.01, max=0.99, help="The share of the questions that it picks on; .5.")
     ] = None,
     dataset: options.DatasetFolder = None,
     split: options.Split = "test",
@@ -59,8 +53,7 @@ def sweep(
     timeout: options.Timeout = None,
     max_failures: options.MaxFailures = None,
     max_cost: Annotated[
-        float | None,
-        typer.Option("--max-cost", min=0.0, help="End the sweep before it may cost more, at [prices]."),
+        float | None, typer.Option("--max-cost", min=0.0, help="End the sweep before it may cost more, at [prices].")
     ] = None,
     config: options.Config = None,
 ) -> None:

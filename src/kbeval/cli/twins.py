@@ -21,10 +21,7 @@ def twins(
     threshold: Annotated[
         float | None,
         typer.Option(
-            "--threshold",
-            min=0.01,
-            max=1.0,
-            help="Which share of a passage must be found again; .5 otherwise.",
+            "--threshold", min=0.01, max=1.0, help="Which share of a passage must be found again; .5 otherwise."
         ),
     ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="How to print them.")] = Format.TABLE,

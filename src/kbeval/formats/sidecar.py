@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kbeval.config import explain
 from kbeval.errors import InputError
-from kbeval.formats.text import read_bytes, write_atomically
+from kbeval.formats.text import read_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,8 +120,3 @@ def read_sidecar(path: Path) -> Sidecar | None:
 def sidecar_bytes(sidecar: Sidecar) -> bytes:
     """A sidecar as its file holds it, keys sorted."""
     return orjson.dumps(sidecar.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
-
-
-def write_sidecar(path: Path, sidecar: Sidecar) -> None:
-    """Writes a sidecar."""
-    write_atomically(path, sidecar_bytes(sidecar))

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from kbeval.progress import Advance, Progress
 
 DRAIN_S = 10.0
-RECANCEL_S = 0.5
 """How long calls on their way may take to come back when the work ends early: they may have been paid for."""
+RECANCEL_S = 0.5
+"""How long a task that was cancelled may take to end before it is cancelled again."""
 
 
 class Paid(Protocol):

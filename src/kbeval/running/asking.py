@@ -179,7 +179,7 @@ def _failed(
 def _pause(error: TransientError, failed: int, query: str, policy: Policy) -> float:
     """The seconds that it was told to wait, else between half and all of a pause that doubles each time."""
     told = error.retry_after
-    if isinstance(told, int | float) and told == told:
+    if isinstance(told, int | float) and not math.isnan(told):
         return max(float(told), 0.0)
     longest = min(policy.backoff_s * 2.0**failed, policy.max_wait_s)
     # A jitter that needs no generator: questions that failed together part.

@@ -159,18 +159,7 @@ class StageMemory:
         with self._lock, self._explained(), uninterrupted():
             if not self._waiting:
                 return
-            rows = [
-                (
-                    key,
-                    kind,
-                    kept.value,
-                    float(kept.seconds),
-                    usage,
-                    _checksum(key, kept.value, float(kept.seconds), usage),
-                )
-                for key, (kind, kept) in sorted(self._waiting.items(), key=lambda item: item[0])
-                for usage in [orjson.dumps([asdict(each) for each in kept.usage]).decode()]
-            ]
+            rows = [_row(key, *self._waiting[key]) for key in sorted(self._waiting)]
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if now else 'NORMAL'}")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -244,6 +233,11 @@ class StageMemory:
                 f"{self.path}: expected kbeval's memory of stages, found that {str(error).lower()}; remove the file to "
                 "start without it"
             ) from error
+
+
+def _row(key: bytes, kind: str, kept: Kept) -> tuple[Any, ...]:
+    seconds, usage = float(kept.seconds), orjson.dumps([asdict(each) for each in kept.usage]).decode()
+    return key, kind, kept.value, seconds, usage, _checksum(key, kept.value, seconds, usage)
 
 
 def _checksum(key: Any, value: Any, seconds: Any, usage: Any) -> bytes:
