@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import shutil
 import subprocess
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from scripted_server import ScriptedServer, serve
 
+from kbeval.cli.app import _run
 from kbeval.engines.base import BuildContext
 from kbeval.progress import Progress, Silent
 
@@ -82,11 +85,40 @@ class Kbeval:
         return lines[0].removeprefix("kbeval: error: ")
 
 
+class Within(Kbeval):
+    """The same within this process, for tests of what a command says: to start Python and import takes longer than it.
+
+    What a process of its own does (signals, streams that are closed, loading a user's modules) is tested in one.
+    """
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        super().__init__(folder)
+        self.patch = patch
+
+    def __call__(self, *arguments: object, timeout: float = 180, **environment: str) -> Result:
+        out, err = io.StringIO(), io.StringIO()
+        for name in set(os.environ) - set(self.environment):
+            self.patch.delenv(name)
+        for name, value in environment.items():
+            self.patch.setenv(name, value)
+        self.patch.setattr(sys, "argv", ["kbeval", *map(str, arguments)])
+        self.patch.chdir(self.folder)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = _run()
+        return Result(code, out.getvalue(), err.getvalue())
+
+
 @pytest.fixture
 def kbeval(tmp_path: Path) -> Kbeval:
     folder = tmp_path / "here"
     folder.mkdir()
     return Kbeval(folder)
+
+
+@pytest.fixture
+def within(kbeval: Kbeval, monkeypatch: pytest.MonkeyPatch) -> Within:
+    """The program within this process, in the same folder."""
+    return Within(kbeval.folder, monkeypatch)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from scripted_server import Reply
 if TYPE_CHECKING:
     from scripted_server import ScriptedServer
 
-    from conftest import Kbeval
+    from conftest import Kbeval, Within
 
 PIPELINE = """
 components:
@@ -69,8 +69,8 @@ def test_a_pipeline_an_endpoint_and_the_replay_of_a_run(tiny: Kbeval, scripted_s
     assert [line.rsplit(" ", 1)[0] for line in (runs / "again.trec").read_text().splitlines()] == same
 
 
-def test_what_is_wrong_with_an_engine_of_ones_own_is_one_line(tiny: Kbeval) -> None:
-    assert "the key 'url'" in tiny.refused("run", "--engine", "http")
+def test_what_is_wrong_with_an_engine_of_ones_own_is_one_line(tiny: Kbeval, within: Within) -> None:
+    assert "the key 'url'" in within.refused("run", "--engine", "http")
     (tiny.folder / "evil.yaml").write_text("components:\n  x: {type: os.system}\n")
-    assert "evil.yaml, line 2" in tiny.refused("run", "--engine", "haystack:evil.yaml")
-    assert "none.trec" in tiny.refused("run", "--engine", "run:none.trec")
+    assert "evil.yaml, line 2" in within.refused("run", "--engine", "haystack:evil.yaml")
+    assert "none.trec" in within.refused("run", "--engine", "run:none.trec")

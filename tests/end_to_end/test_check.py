@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
 
@@ -14,13 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kbeval.cli.app import _run
 from kbeval.formats.sidecar import EngineFacts, Sidecar, sidecar_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.end_to_end.conftest import Kbeval
+    from tests.end_to_end.conftest import Kbeval, Within
 
 N = 40
 TARGETS = "[targets]\nmrr = 0.5\n[margins]\nmrr = 0.05\n"
@@ -42,54 +37,23 @@ def sidecar(folder: Path, name: str, *, k: int = 3, corpus: str = "c", **more: o
     (folder / f"{name}.json").write_bytes(sidecar_bytes(made))
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-class Program:
-    """The program within this process, where a call costs nothing."""
-
-    def __init__(self, kbeval: Kbeval, patch: pytest.MonkeyPatch) -> None:
-        self.folder = kbeval.folder
-        self.patch = patch
-
-    def __call__(self, *arguments: object) -> Result:
-        out, err = io.StringIO(), io.StringIO()
-        self.patch.setattr(sys, "argv", ["kbeval", *map(str, arguments)])
-        self.patch.chdir(self.folder)
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = _run()
-        return Result(code, out.getvalue(), err.getvalue())
-
-    def refused(self, *arguments: object) -> str:
-        result = self(*arguments)
-        assert result.code == 2, (result.out, result.err)
-        (line,) = [line for line in result.err.splitlines() if line.startswith("kbeval: error: ")]
-        return line.removeprefix("kbeval: error: ")
-
-
 @pytest.fixture
-def gate(kbeval: Kbeval, monkeypatch: pytest.MonkeyPatch) -> Program:
-    folder = kbeval.folder
+def gate(within: Within) -> Within:
+    folder = within.folder
     (folder / "kbeval.toml").write_text(TARGETS)
     (folder / "qrels.txt").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(N)))
     write_run(folder, "base", [1, 2] * (N // 2))
-    return Program(kbeval, monkeypatch)
+    return within
 
 
-def outcome(gate: Program, *arguments: object) -> tuple[int, dict[str, str], dict[str, object]]:
+def outcome(gate: Within, *arguments: object) -> tuple[int, dict[str, str], dict[str, object]]:
     """The exit code, the word of each gate by its name, and the last gate's whole record."""
     result = gate("check", *arguments, "--qrels", "qrels.txt", "--format", "json")
     gates = json.loads(result.out)["gates"]
     return result.code, {f"{line['gate']} {line['name']}": line["word"] for line in gates}, gates[-1]
 
 
-def test_a_real_regression(gate: Program) -> None:
+def test_a_real_regression(gate: Within) -> None:
     ranks = [2] * 30 + [1, 2] * 5
     write_run(gate.folder, "new", ranks)
     code, words, line = outcome(gate, "new.trec", "--baseline", "base.trec")
@@ -102,7 +66,7 @@ def test_a_real_regression(gate: Program) -> None:
     assert line["delta"] == pytest.approx(-0.1875)
 
 
-def test_a_real_improvement_and_an_unchanged_run(gate: Program) -> None:
+def test_a_real_improvement_and_an_unchanged_run(gate: Within) -> None:
     write_run(gate.folder, "better", [1] * N)
     assert outcome(gate, "better.trec", "--baseline", "base.trec")[:2] == (
         0,
@@ -113,7 +77,7 @@ def test_a_real_improvement_and_an_unchanged_run(gate: Program) -> None:
     assert (code, words["margin mrr"], line["unchanged_passes"]) == (0, "not worse", 1.0)
 
 
-def test_too_few_questions_cannot_tell_and_fail_only_where_told(gate: Program) -> None:
+def test_too_few_questions_cannot_tell_and_fail_only_where_told(gate: Within) -> None:
     folder = gate.folder
     (folder / "qrels.txt").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(5)))
     write_run(folder, "base", [1] * 5)
@@ -129,7 +93,7 @@ def test_too_few_questions_cannot_tell_and_fail_only_where_told(gate: Program) -
     assert outcome(gate, "new.trec", "--baseline", "base.trec")[0] == 1
 
 
-def test_one_and_the_same_loss_on_two_questions_is_no_proof_of_being_within_the_margin(gate: Program) -> None:
+def test_one_and_the_same_loss_on_two_questions_is_no_proof_of_being_within_the_margin(gate: Within) -> None:
     folder = gate.folder
     (folder / "qrels.txt").write_text("q0 0 d0 1\nq1 0 d1 1\n")
     write_run(folder, "base", [2, 2])
@@ -138,7 +102,7 @@ def test_one_and_the_same_loss_on_two_questions_is_no_proof_of_being_within_the_
     assert outcome(gate, "new.trec", "--baseline", "base.trec")[1] == {"margin mrr": "cannot tell"}
 
 
-def test_a_target_out_of_reach_names_its_ceiling(gate: Program) -> None:
+def test_a_target_out_of_reach_names_its_ceiling(gate: Within) -> None:
     folder = gate.folder
     # 39 questions with one answer and q0 with three: (39 / 5 + 3 / 5) / 40 = .21, however short the run's lists are.
     (folder / "qrels.txt").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(N)) + "q0 0 y 1\nq0 0 z 1\nq1 0 w 0\n")
@@ -154,7 +118,7 @@ def test_a_target_out_of_reach_names_its_ceiling(gate: Program) -> None:
     assert gate("check", "base.trec", "--qrels", "qrels.txt").code == 1
 
 
-def test_lists_that_are_too_short_miss_what_is_within_reach(gate: Program) -> None:
+def test_lists_that_are_too_short_miss_what_is_within_reach(gate: Within) -> None:
     folder = gate.folder
     # Three answers a question: P@3 can be 1, and of lists of one document at most 1/3.
     (folder / "qrels.txt").write_text("".join(f"q{i} 0 {d} 1\n" for i in range(N) for d in (f"d{i}", "x2", "x3")))
@@ -168,14 +132,14 @@ def test_lists_that_are_too_short_miss_what_is_within_reach(gate: Program) -> No
     )
 
 
-def test_where_nothing_can_score_nothing_is_judged(gate: Program) -> None:
+def test_where_nothing_can_score_nothing_is_judged(gate: Within) -> None:
     (gate.folder / "kbeval.toml").write_text('[targets]\n"map(rel=2)@10" = 0.1\n')
     message = gate.refused("check", "base.trec", "--qrels", "qrels.txt")
     assert message.startswith("nothing could be judged: ")
     assert "no ranking can score on this test set" in message
 
 
-def test_a_run_held_against_itself_is_said(gate: Program) -> None:
+def test_a_run_held_against_itself_is_said(gate: Within) -> None:
     (gate.folder / "runs").mkdir()
     (gate.folder / "base.trec").rename(gate.folder / "runs" / "base.trec")
     for baseline in ("runs", "runs/base.trec"):
@@ -189,7 +153,7 @@ def test_a_run_held_against_itself_is_said(gate: Program) -> None:
     assert (result.code, "itself" in result.out + result.err) == (0, False)
 
 
-def test_no_other_run_moves_a_verdict(gate: Program) -> None:
+def test_no_other_run_moves_a_verdict(gate: Within) -> None:
     folder = gate.folder
     write_run(folder, "base", [3] * N)  # without a sidecar: as deep as it is
     write_run(folder, "new", [2] * N)
@@ -216,7 +180,7 @@ def test_no_other_run_moves_a_verdict(gate: Program) -> None:
     assert (margin["value"], margin["baseline_value"], margin["word"]) == (0.0, 1.0, "regressed")
 
 
-def test_an_interval_by_clusters_is_told_from_the_mean_beside_it(gate: Program) -> None:
+def test_an_interval_by_clusters_is_told_from_the_mean_beside_it(gate: Within) -> None:
     folder = gate.folder
     # Thirty questions about one document, found; ten about others, lost or second: one cluster against ten.
     judged = [f"q{i} 0 {'same' if i < 30 else f'd{i}'} 1\n" for i in range(N)]
@@ -246,7 +210,7 @@ def test_an_interval_by_clusters_is_told_from_the_mean_beside_it(gate: Program) 
     assert "may be chance" not in out
 
 
-def test_a_value_does_not_look_like_the_target_that_it_misses(gate: Program) -> None:
+def test_a_value_does_not_look_like_the_target_that_it_misses(gate: Within) -> None:
     write_run(gate.folder, "base", [1] * 29 + [3] * 11)
     (gate.folder / "kbeval.toml").write_text("[targets]\nmrr = 0.817\nlatency_p50_ms = 100\n")
     sidecar(gate.folder, "base", latencies_ms={f"q{i}": {"total": 100.4} for i in range(N)})
@@ -255,7 +219,7 @@ def test_a_value_does_not_look_like_the_target_that_it_misses(gate: Program) -> 
     assert "at most 100 ms: 100.4 ms" in out
 
 
-def test_a_margin_that_is_set_later_is_recorded_with_the_run_again(gate: Program) -> None:
+def test_a_margin_that_is_set_later_is_recorded_with_the_run_again(gate: Within) -> None:
     write_run(gate.folder, "other", [1, 2] * (N // 2), documents=4)
     (gate.folder / "new").mkdir()
     (gate.folder / "other.trec").rename(gate.folder / "new" / "base.trec")
@@ -271,7 +235,7 @@ def test_a_margin_that_is_set_later_is_recorded_with_the_run_again(gate: Program
     assert gate.refused("trend", "--engine", "nope").endswith("expected recorded runs of nope with mrr, found base")
 
 
-def test_what_fails_is_not_recorded(gate: Program) -> None:
+def test_what_fails_is_not_recorded(gate: Within) -> None:
     write_run(gate.folder, "new", [3] * N)
     arguments = ("--qrels", "qrels.txt", "--record")
     assert gate("check", "base.trec", *arguments).code == 0
@@ -281,12 +245,12 @@ def test_what_fails_is_not_recorded(gate: Program) -> None:
     assert gate("history", "--format", "csv").out.count("\n") == 2  # the header, and base
 
 
-def test_a_summary_that_cannot_be_written_names_the_file(gate: Program) -> None:
+def test_a_summary_that_cannot_be_written_names_the_file(gate: Within) -> None:
     line = gate.refused("check", "base.trec", "--qrels", "qrels.txt", "--summary", "/dev/full")
     assert line == "/dev/full: cannot be written: no space left on device"
 
 
-def test_latencies_are_held_to_ceilings(gate: Program) -> None:
+def test_latencies_are_held_to_ceilings(gate: Within) -> None:
     folder = gate.folder
     waits = {f"q{i}": {"total": float(i + 1)} for i in range(N)}  # 1 to 40 ms
     sidecar(folder, "base", latencies_ms=waits)
@@ -300,7 +264,7 @@ def test_latencies_are_held_to_ceilings(gate: Program) -> None:
     assert "no latencies" in message
 
 
-def test_broken_input_is_refused(gate: Program) -> None:
+def test_broken_input_is_refused(gate: Within) -> None:
     folder = gate.folder
     arguments = ("--qrels", "qrels.txt")
     (folder / "empty.trec").write_text("")
@@ -335,12 +299,12 @@ def test_broken_input_is_refused(gate: Program) -> None:
         ('[targets]\nmrr = 0.5\n[check]\nunreachable = "no"\n', "'warn' or 'fail'"),
     ],
 )
-def test_settings_that_cannot_be_meant(gate: Program, settings: str, message: str) -> None:
+def test_settings_that_cannot_be_meant(gate: Within, settings: str, message: str) -> None:
     (gate.folder / "kbeval.toml").write_text(settings)
     assert message in gate.refused("check", "base.trec", "--qrels", "qrels.txt")
 
 
-def test_a_baseline_without_a_margin_is_refused(gate: Program) -> None:
+def test_a_baseline_without_a_margin_is_refused(gate: Within) -> None:
     (gate.folder / "kbeval.toml").write_text("[targets]\nmrr = 0.1\n")
     message = gate.refused("check", "base.trec", "--baseline", "base.trec", "--qrels", "qrels.txt")
     assert "expected a margin in [margins]" in message
@@ -350,7 +314,7 @@ HOSTILE = "a|b<script>&\"'=::error,:%"
 HOSTILE_ERROR = "boom\x00\x1b[31m\n::error title=x::injected\r]]>\ufffe"
 
 
-def test_hostile_names_and_errors_stay_text_in_every_format(gate: Program) -> None:
+def test_hostile_names_and_errors_stay_text_in_every_format(gate: Within) -> None:
     folder = gate.folder
     write_run(folder, HOSTILE, [2] * N)
     sidecar(folder, HOSTILE, errors={"q1": HOSTILE_ERROR})
@@ -389,7 +353,7 @@ def test_hostile_names_and_errors_stay_text_in_every_format(gate: Program) -> No
     _valid(junit)
 
 
-def test_as_a_process_of_its_own(kbeval: Kbeval, gate: Program) -> None:
+def test_as_a_process_of_its_own(kbeval: Kbeval, gate: Within) -> None:
     assert kbeval("check", "base.trec", "--qrels", "qrels.txt").code == 0
     (gate.folder / "kbeval.toml").write_text("[targets]\nmrr = 0.76\n")  # its mean is (1 + 1/2) / 2
     result = kbeval("check", "base.trec", "--qrels", "qrels.txt")
@@ -397,14 +361,14 @@ def test_as_a_process_of_its_own(kbeval: Kbeval, gate: Program) -> None:
     assert "MISSED" in result.out
 
 
-def test_an_error_fails_although_every_target_is_met(gate: Program) -> None:
+def test_an_error_fails_although_every_target_is_met(gate: Within) -> None:
     sidecar(gate.folder, "base", errors={"q1": "down"})
     result = gate("check", "base.trec", "--qrels", "qrels.txt")
     assert result.code == 1
     assert "FAILED (errors in base)" in result.out
 
 
-def test_every_word_is_valid_junit(gate: Program) -> None:
+def test_every_word_is_valid_junit(gate: Within) -> None:
     folder = gate.folder
     write_run(folder, "new", [2] * N)
     (folder / "kbeval.toml").write_text(
@@ -415,7 +379,7 @@ def test_every_word_is_valid_junit(gate: Program) -> None:
         _valid((folder / "o.xml").read_bytes())
 
 
-def test_baselines_by_folder_and_from_history(gate: Program) -> None:
+def test_baselines_by_folder_and_from_history(gate: Within) -> None:
     folder = gate.folder
     (folder / "new").mkdir()
     ranks = {"base": [2] * N, "other": [1] * N}

@@ -12,26 +12,26 @@ import polars as pl
 import pytest
 
 if TYPE_CHECKING:
-    from tests.end_to_end.conftest import Kbeval
+    from tests.end_to_end.conftest import Kbeval, Within
 
 
 @pytest.fixture
-def runs(kbeval: Kbeval) -> Kbeval:
+def runs(within: Within) -> Within:
     """Ten questions. Run a has every answer first; b has it second, but for q0; c answers q0 alone."""
-    folder = kbeval.folder
+    folder = within.folder
     (folder / "qrels.txt").write_text("".join(f"q{i} 0 d{i} {1 + i % 2}\n" for i in range(10)))
     (folder / "a.trec").write_text("".join(f"q{i} Q0 d{i} 1 2 a\nq{i} Q0 x 2 1 a\n" for i in range(10)))
     b = ["q0 Q0 d0 1 2 b\nq0 Q0 x 2 1 b\n", *(f"q{i} Q0 x 1 2 b\nq{i} Q0 d{i} 2 1 b\n" for i in range(1, 10))]
     (folder / "b.run").write_bytes(gzip.compress("".join(b).encode()))
     (folder / "c.txt").write_text("q0 Q0 d0 1 1 c\n")
-    return kbeval
+    return within
 
 
 ALL = ("a.trec", "b.run", "c.txt", "--qrels", "qrels.txt", "--metrics", "mrr,Success@1")
 
 
-def test_json_is_the_results_file(runs: Kbeval) -> None:
-    result = runs("compare", *ALL, "--format", "json")
+def test_json_is_the_results_file(kbeval: Kbeval, runs: Within) -> None:
+    result = kbeval("compare", *ALL, "--format", "json")
     assert result.code == 0
     data = json.loads(result.out)
     assert data == json.loads((runs.folder / "results" / "results.json").read_bytes())
@@ -57,7 +57,7 @@ def test_json_is_the_results_file(runs: Kbeval) -> None:
     assert [verdict["verdict"] for verdict in data["verdicts"]] == ["significant"] * 3
 
 
-def test_the_other_formats(runs: Kbeval) -> None:
+def test_the_other_formats(runs: Within) -> None:
     assert runs("compare", *ALL, "--format", "markdown").out == (runs.folder / "results" / "results.md").read_text()
     rows = list(csv.reader(io.StringIO(runs("compare", *ALL, "--format", "csv").out)))
     assert rows[0] == ["table", "All questions", "MRR", "Hit@1"]
@@ -73,13 +73,13 @@ def test_the_other_formats(runs: Kbeval) -> None:
     assert "a finds the right document higher than b: MRR 1.000 against 0.550" in table.out
 
 
-def test_a_baseline_is_the_b_of_every_pair(runs: Kbeval) -> None:
+def test_a_baseline_is_the_b_of_every_pair(runs: Within) -> None:
     data = json.loads(runs("compare", *ALL, "--baseline", "b", "--format", "json").out)
     assert [(verdict["a"], verdict["b"]) for verdict in data["verdicts"]] == [("a", "b"), ("c", "b")]
     assert "expected one of a, b, c, found 'z'" in runs.refused("compare", *ALL, "--baseline", "z")
 
 
-def test_depth_level_and_primary(runs: Kbeval) -> None:
+def test_depth_level_and_primary(runs: Within) -> None:
     data = json.loads(runs("compare", *ALL, "--depth", "1", "--format", "json").out)
     assert data["runs"]["b"]["metrics"]["mrr"] == 0.1
     data = json.loads(runs("compare", *ALL, "--relevance-level", "2", "--format", "json").out)
@@ -90,7 +90,7 @@ def test_depth_level_and_primary(runs: Kbeval) -> None:
     assert [pair["metric"] for pair in data["pairs"] if pair["p_adjusted"] is not None] == ["hit_rate@1"] * 3
 
 
-def test_names_of_equal_files_and_parquet(runs: Kbeval) -> None:
+def test_names_of_equal_files_and_parquet(runs: Within) -> None:
     other = runs.folder / "other"
     other.mkdir()
     (other / "a.trec").write_bytes((runs.folder / "a.trec").read_bytes())
@@ -104,7 +104,7 @@ def test_names_of_equal_files_and_parquet(runs: Kbeval) -> None:
     assert frame.height == 20
 
 
-def test_runs_of_one_layout_are_named_by_as_many_folders_as_it_takes(runs: Kbeval) -> None:
+def test_runs_of_one_layout_are_named_by_as_many_folders_as_it_takes(runs: Within) -> None:
     for folder in ("x/runs", "y/runs"):
         (runs.folder / folder).mkdir(parents=True)
         (runs.folder / folder / "a.trec").write_bytes((runs.folder / "a.trec").read_bytes())
@@ -112,20 +112,20 @@ def test_runs_of_one_layout_are_named_by_as_many_folders_as_it_takes(runs: Kbeva
     assert "x/runs/a and y/runs/a are identical in MRR" in result.out
 
 
-def test_ties_that_could_move_a_metric_without_a_cut_off_are_named(runs: Kbeval) -> None:
+def test_ties_that_could_move_a_metric_without_a_cut_off_are_named(runs: Within) -> None:
     (runs.folder / "t.trec").write_text("q0 Q0 d0 1 1 t\nq0 Q0 z 2 1 t\nq1 Q0 d1 1 1 t\n")
     runs("compare", "t.trec", "--qrels", "qrels.txt", "--metrics", "RR")
     # Of ten questions q1 scores 1; q0 scores 1/2, as "z" is above "d0", and would score 1 the other way round.
     assert "any MRR from 0.1500 to 0.2000" in (runs.folder / "results" / "results.md").read_text()
 
 
-def test_a_family_shows_what_holm_asks_for(runs: Kbeval) -> None:
+def test_a_family_shows_what_holm_asks_for(runs: Within) -> None:
     # Three pairs: the smallest p is held against .05 / 3.
     assert "Holm asks for .017" in runs("compare", *ALL).out
 
 
 @pytest.mark.parametrize(("a", "b"), [("text", "bad"), ("bad", "text")])
-def test_the_check_of_a_verdict_is_seen_from_the_same_side_as_the_verdict(runs: Kbeval, a: str, b: str) -> None:
+def test_the_check_of_a_verdict_is_seen_from_the_same_side_as_the_verdict(runs: Within, a: str, b: str) -> None:
     import orjson
 
     data = runs.folder / "data"
@@ -165,7 +165,7 @@ def test_the_check_of_a_verdict_is_seen_from_the_same_side_as_the_verdict(runs: 
     ("metrics", "message"),
     [("nDCG", None), ("ndgc@10", "ndcg"), ("rbp", "persistence"), ("precision", "cut-off"), ("ndcg(rel=2)", "level")],
 )
-def test_metrics_by_any_name_or_a_refusal(runs: Kbeval, metrics: str, message: str | None) -> None:
+def test_metrics_by_any_name_or_a_refusal(runs: Within, metrics: str, message: str | None) -> None:
     arguments = ("compare", "a.trec", "--qrels", "qrels.txt", "--metrics", metrics)
     if message is None:
         assert runs(*arguments).code == 0

@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.end_to_end.conftest import Kbeval
+    from tests.end_to_end.conftest import Kbeval, Within
 
 FAILING = """
 BROKEN = {"How much money may a cashier give back?", "When do takings reach the bank?"}
@@ -143,8 +143,9 @@ def test_an_engine_that_always_fails_cannot_be_judged(failing: Kbeval) -> None:
         (["evalute"], ["evalute"]),
     ],
 )
-def test_bad_usage_is_one_line(tiny: Kbeval, arguments: list[str], parts: list[str]) -> None:
-    line = tiny.refused(*arguments)
+@pytest.mark.usefixtures("tiny")
+def test_bad_usage_is_one_line(within: Within, arguments: list[str], parts: list[str]) -> None:
+    line = within.refused(*arguments)
     for part in parts:
         assert part in line
     assert "hunter2secret" not in line
@@ -163,9 +164,9 @@ def test_bad_usage_is_one_line(tiny: Kbeval, arguments: list[str], parts: list[s
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\td1\n", ["test.tsv, line 2"]),
     ],
 )
-def test_bad_data_sets_are_one_line(kbeval: Kbeval, beir: Path, file: str, content: str, parts: list[str]) -> None:
+def test_bad_data_sets_are_one_line(within: Within, beir: Path, file: str, content: str, parts: list[str]) -> None:
     (beir / file).write_text(content)
-    line = kbeval.refused("run", "--engine", "bm25", "--dataset", beir)
+    line = within.refused("run", "--engine", "bm25", "--dataset", beir)
     for part in parts:
         assert part in line
 
@@ -183,16 +184,16 @@ def test_an_id_with_a_blank_is_refused_by_name_or_escaped(kbeval: Kbeval, beir: 
     assert results["runs"]["bm25"]["metrics"]["mrr"] == 1.0
 
 
-def test_outside_a_project_it_says_what_to_do(kbeval: Kbeval) -> None:
-    line = kbeval.refused("evaluate")
+def test_outside_a_project_it_says_what_to_do(within: Within) -> None:
+    line = within.refused("evaluate")
     assert "kbeval init --example" in line
     assert "--dataset" in line
 
 
-def test_an_id_with_a_blank_is_refused_before_anything_is_asked(kbeval: Kbeval, beir: Path) -> None:
+def test_an_id_with_a_blank_is_refused_before_anything_is_asked(within: Within, beir: Path) -> None:
     with (beir / "corpus.jsonl").open("a") as stream:
         stream.write('{"_id": "never found", "text": "zzz"}\n')
-    assert "'never found'" in kbeval.refused("run", "--engine", "bm25", "--dataset", beir)
+    assert "'never found'" in within.refused("run", "--engine", "bm25", "--dataset", beir)
 
 
 @pytest.mark.parametrize(
@@ -203,14 +204,16 @@ def test_an_id_with_a_blank_is_refused_before_anything_is_asked(kbeval: Kbeval, 
         ('[engines."a b"]\ntype = "bm25"\n', "found 'a b'"),
     ],
 )
-def test_engines_with_names_that_are_no_names(tiny: Kbeval, settings: str, message: str) -> None:
-    (tiny.folder / "kbeval.toml").write_text(settings)
-    assert message in tiny.refused("evaluate")
+@pytest.mark.usefixtures("tiny")
+def test_engines_with_names_that_are_no_names(within: Within, settings: str, message: str) -> None:
+    (within.folder / "kbeval.toml").write_text(settings)
+    assert message in within.refused("evaluate")
 
 
-def test_where_nothing_can_be_judged_it_says_so(tiny: Kbeval, beir: Path) -> None:
+@pytest.mark.usefixtures("tiny")
+def test_where_nothing_can_be_judged_it_says_so(within: Within, beir: Path) -> None:
     (beir / "qrels" / "test.tsv").write_text("q1\td1\t-1\nq2\td3\t0\n")
-    assert "nothing can be judged" in tiny.refused("evaluate", "--engine", "bm25", "--dataset", beir)
+    assert "nothing can be judged" in within.refused("evaluate", "--engine", "bm25", "--dataset", beir)
 
 
 def test_whoever_runs_it_in_whatever_environment(tiny: Kbeval) -> None:
@@ -230,31 +233,31 @@ def test_a_closed_standard_error_does_not_end_the_work(tiny: Kbeval) -> None:
     assert done.returncode == 0
 
 
-def test_an_empty_corpus_and_an_empty_test_set(tiny: Kbeval) -> None:
+def test_an_empty_corpus_and_an_empty_test_set(tiny: Kbeval, within: Within) -> None:
     (tiny.folder / "corpus" / "questions.cache.json").write_text('{"format": 1, "questions": []}')
-    assert "at least one question" in tiny.refused("evaluate")
+    assert "at least one question" in within.refused("evaluate")
     for file in (tiny.folder / "corpus" / "seed_docs").iterdir():
         file.unlink()
-    assert "empty corpus" in tiny.refused("evaluate")
+    assert "empty corpus" in within.refused("evaluate")
 
 
-def test_a_question_whose_gold_document_is_gone(tiny: Kbeval) -> None:
+def test_a_question_whose_gold_document_is_gone(tiny: Kbeval, within: Within) -> None:
     (tiny.folder / "corpus" / "seed_docs" / "printer.md").unlink()
-    assert "'printer'" in tiny.refused("evaluate")
+    assert "'printer'" in within.refused("evaluate")
 
 
-def test_runs_about_another_corpus_are_refused_unless_forced(tiny: Kbeval) -> None:
+def test_runs_about_another_corpus_are_refused_unless_forced(tiny: Kbeval, within: Within) -> None:
     assert tiny("run", "--engine", "bm25").code == 0
     (tiny.folder / "corpus" / "seed_docs" / "new.md").write_text("One more document.\n")
-    assert "expected the corpus of the data set" in tiny.refused("compare", "runs/bm25.trec")
-    forced = tiny("compare", "runs/bm25.trec", "--force")
+    assert "expected the corpus of the data set" in within.refused("compare", "runs/bm25.trec")
+    forced = within("compare", "runs/bm25.trec", "--force")
     assert forced.code == 0
     assert "warning" in forced.err
 
 
-def test_a_run_with_nothing_in_common_is_an_error_and_not_a_zero(tiny: Kbeval) -> None:
+def test_a_run_with_nothing_in_common_is_an_error_and_not_a_zero(tiny: Kbeval, within: Within) -> None:
     (tiny.folder / "other.trec").write_text("z9 Q0 refunds 1 1.0 x\n")
-    assert "other" in tiny.refused("compare", "other.trec")
+    assert "other" in within.refused("compare", "other.trec")
     assert not (tiny.folder / "results").exists()
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.end_to_end.conftest import Kbeval
+    from tests.end_to_end.conftest import Kbeval, Within
 
 COUNT = 40
 ENGINES = """
@@ -320,8 +320,8 @@ def test_engine_a_embeds_and_answers_in_other_processes(kbeval: Kbeval) -> None:
     assert counts[0]["chunks"] == 600
 
 
-def test_what_is_asked_for_in_vain_is_one_clear_line(forty: Kbeval) -> None:
-    line = forty.refused(*command("runs", "--workers", "2", "--concurrency", "2"))
+def test_what_is_asked_for_in_vain_is_one_clear_line(forty: Kbeval, within: Within) -> None:
+    line = within.refused(*command("runs", "--workers", "2", "--concurrency", "2"))
     assert line == "expected one of --workers, --scheduler and --concurrency, found --workers and --concurrency"
     pytest.importorskip("distributed", reason="distributed (the extra `dask`) is not installed")
     with socket.socket() as nobody:
@@ -330,12 +330,12 @@ def test_what_is_asked_for_in_vain_is_one_clear_line(forty: Kbeval) -> None:
         line = forty.refused(*command("runs", "--scheduler", address))
     assert line.startswith(f"--scheduler {address}: expected a Dask scheduler, found none: ")
     for wrong in ("nonsense", "", "tcp://127.0.0.1:99999", "http://127.0.0.1:8786"):
-        line = forty.refused(*command("runs", "--scheduler", wrong))
+        line = within.refused(*command("runs", "--scheduler", wrong))
         assert line == f"--scheduler: expected an address such as tcp://host:8786, found {wrong!r}"
     with cluster(forty, workers=0) as (address, _, _):
         line = forty.refused(*command("runs", "--scheduler", address))
         assert line == f"--scheduler {address}: expected at least one worker, found none"
-    line = forty.refused(
+    line = within.refused(
         *("run", "--engine", "a=hybrid", "--set", "search=hnsw", "--dataset", "forty", "--workers", "1")
     )
     assert re.match(r'engine a: expected search = "exact" with other processes, found "hnsw"', line)
