@@ -37,7 +37,7 @@ from kbeval.sweep.sweeping import Asked, Sweep, sweep
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Kbeval
+    from conftest import Kbeval, Within
     from kbeval.engines.registry import EnginePlan
     from kbeval.store import Store
 
@@ -442,15 +442,15 @@ def test_other_engines_are_swept_too(kbeval: Kbeval, tmp_path: Path) -> None:
     assert "expected a setting of the engine, found what says which engine it is" in line
 
 
-def test_bad_settings_are_one_line_before_any_work(kbeval: Kbeval, tmp_path: Path) -> None:
+def test_bad_settings_are_one_line_before_any_work(within: Within, tmp_path: Path) -> None:
     zoo(tmp_path / "zoo")
-    assert "nearest: 'fusion_k'" in kbeval.refused("sweep", "--dataset", tmp_path / "zoo", "--set", "fusionk=1,2")
-    line = kbeval.refused("sweep", "--dataset", tmp_path / "zoo", "--set", "reranker=none,cohere:x")
+    assert "nearest: 'fusion_k'" in within.refused("sweep", "--dataset", tmp_path / "zoo", "--set", "fusionk=1,2")
+    line = within.refused("sweep", "--dataset", tmp_path / "zoo", "--set", "reranker=none,cohere:x")
     assert "COHERE_API_KEY" in line
-    assert "nothing can be set here" in kbeval.refused(
+    assert "nothing can be set here" in within.refused(
         "sweep", "--engine", "bm25", "--set", "k1=1", "--dataset", tmp_path / "zoo"
     )
-    assert not (kbeval.folder / "out").exists()
+    assert not (within.folder / "out").exists()
 
 
 def test_killed_in_the_middle_and_nothing_is_paid_twice(

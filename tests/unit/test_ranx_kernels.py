@@ -55,7 +55,7 @@ def test_nothing_of_the_callers_numba_is_changed(compiled: str) -> None:
     run_python(code)
 
 
-def test_ranx_is_whole_for_whoever_imports_it_afterwards() -> None:
+def test_ranx_is_whole_whether_it_was_imported_before_or_afterwards() -> None:
     look = """
 import ranx.metrics, ranx.statistical_tests
 ranx.evaluate
@@ -70,20 +70,10 @@ assert sys.modules["ranx.metrics.reciprocal_rank"].reciprocal_rank is reciprocal
 assert ranx.evaluate(ranx.Qrels({"q": {"d": 1}}), ranx.Run({"q": {"e": 2.0, "d": 1.0}}), "mrr") == 0.5
 assert numba.config.THREADING_LAYER == "workqueue"  # ranx's own doing
 """
-    borrowed = run_python(BORROW.replace("{compiled}", "False") + look + use, NUMBA_DISABLE_JIT="1")
-    assert borrowed == run_python(look, NUMBA_DISABLE_JIT="1")
-
-
-def test_a_ranx_that_was_there_before_is_used_as_it_is() -> None:
-    code = (
-        "import ranx, numba\nwhole = dict(vars(ranx))\n"
-        + BORROW.replace("{compiled}", "False")
-        + """
-assert dict(vars(ranx)) == whole
-assert ranx.metrics.reciprocal_rank is sys.modules["ranx.metrics.reciprocal_rank"].reciprocal_rank
-"""
-    )
-    run_python(code, NUMBA_DISABLE_JIT="1")
+    borrow = BORROW.replace("{compiled}", "False")
+    before = f"{look}whole = dict(vars(ranx))\n{borrow}assert dict(vars(ranx)) == whole\n{use}"
+    afterwards = f"{borrow}{look}{use}"
+    assert run_python(before, NUMBA_DISABLE_JIT="1") == run_python(afterwards, NUMBA_DISABLE_JIT="1")
 
 
 def test_a_module_that_is_not_there_is_an_import_error() -> None:
